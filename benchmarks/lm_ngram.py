@@ -27,8 +27,8 @@ from pathlib import Path
 
 import torch
 
+from catena.lm.ngram.array_storage import resident_bytes
 from catena.lm.ngram.model import NgramModel
-from catena.lm.ngram.space import resident_bytes
 
 
 def seconds(run: Callable[[], object]) -> float:
@@ -102,7 +102,7 @@ LIMITED = """
 import re, sys, time
 from pathlib import Path
 from catena.lm.ngram.model import NgramModel
-from catena.lm.ngram.space import resident
+from catena.lm.ngram.array_storage import resident
 memory = int(sys.argv[2]) or None
 NgramModel.train(["a b"], order=int(sys.argv[3]), memory=memory)
 Path("/proc/self/clear_refs").write_text("5")  # reset the peak, which may be the parent's

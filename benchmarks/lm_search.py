@@ -32,7 +32,7 @@ from catena.search.phrases import without_phrases
 from catena.search.sampling import sample
 from catena.search.stepper import Stepper
 from catena.search.stochastic import stochastic_beam
-from catena.search.table import TableStepper
+from catena.search.table_stepper import TableStepper
 
 WANTED = {"beam 8": 3.0}
 """Largest ratio to greedy search, at batch size 1."""

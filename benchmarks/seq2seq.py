@@ -278,10 +278,10 @@ def from_run(
     flags: argparse.Namespace,
 ) -> tuple[TransformerSeq2Seq, TransformerSeq2SeqConfig, dict[int, list[Source]], list[str]]:
     """Return a trained run and the first sentences of a file in batches, in order."""
-    from catena.tasks.translate.predictor import load_predictor
+    from catena.tasks.runs import load_task
 
-    predictor = load_predictor(flags.run, torch.device("cpu"))
-    model, encoding = predictor.members[0].model, predictor.encoding
+    task: Any = load_task(flags.run, "cpu")
+    model, encoding = task.translator, task.encoding
     lines = flags.source.read_text(encoding="utf-8").splitlines()[: flags.sentences]
     rows = [encoding.code(encoding.source.tokenizer.tokens(line)).ids for line in lines]
     given: dict[int, list[Source]] = {}
@@ -292,7 +292,7 @@ def from_run(
             ids = nn.utils.rnn.pad_sequence(some, batch_first=True)
             given[b].append(Source(ids, torch.tensor([len(row) for row in some])))
     vocabulary = encoding.target.vocabulary
-    return model, predictor.config.model, given, vocabulary.tokens(range(len(vocabulary)))
+    return model, task.config.model, given, vocabulary.tokens(range(len(vocabulary)))
 
 
 def ctranslate2_of(model: TransformerSeq2Seq, tokens: list[str], threads: int) -> dict[str, Any]:

@@ -28,12 +28,12 @@ import numpy as np
 import sacrebleu
 import torch
 
-import catena
-from catena.kernels.int8_weight import Int8Weight
+from catena.kernels.linear.int8_weight import Int8Weight
 from catena.seq2seq.transformer import TransformerSeq2Seq
-from catena.tasks.application import PredictOptions
-from catena.tasks.translate.predictor import TranslatePredictor
-from catena.tasks.translate.search import ROOM
+from catena.tasks.load import load_model
+from catena.tasks.translate.config import TranslateOptions
+from catena.tasks.translate.search import BATCH_TOKENS
+from catena.tasks.translate.task import TranslateTask
 
 
 def main() -> None:
@@ -42,9 +42,9 @@ def main() -> None:
     sources = flags.source.read_text(encoding="utf-8").splitlines()[: flags.sentences]
     targets = flags.target.read_text(encoding="utf-8").splitlines()[: flags.sentences]
     translators: dict[str, Callable[[list[str]], list[str]]] = {}
-    models = {name: catena.load(flags.run, "cpu", kind) for name, kind in (("float32", None), ("int8", "int8"))}
+    models = {name: load_model(flags.run, "cpu", kind) for name, kind in (("float32", None), ("int8", "int8"))}
     for name, model in models.items():
-        translators[f"Catena {name}"] = model.searching(PredictOptions(beam_size=flags.beam_size)).texts
+        translators[f"Catena {name}"] = here(model, flags.beam_size)
     if isinstance(models["float32"].networks[0], TransformerSeq2Seq):
         for name, kind in (("float32", None), ("int8", "int8")):
             translators[f"CTranslate2 {name}"] = there(models["float32"], kind, flags)
@@ -86,7 +86,13 @@ def seconds(work: Callable[[], Any], threads: int) -> float:
     return clock() - start
 
 
-def there(model: TranslatePredictor, kind: str | None, flags: argparse.Namespace) -> Callable[[list[str]], list[str]]:
+def here(model: TranslateTask, beam_size: int) -> Callable[[list[str]], list[str]]:
+    """Return a function that translates with Catena."""
+    options = TranslateOptions(beam_size=beam_size)
+    return lambda texts: [one.translation for one in model.predict(texts, options)]
+
+
+def there(model: TranslateTask, kind: str | None, flags: argparse.Namespace) -> Callable[[list[str]], list[str]]:
     """Return a function that translates with CTranslate2."""
     import ctranslate2
 
@@ -97,7 +103,7 @@ def there(model: TranslatePredictor, kind: str | None, flags: argparse.Namespace
     engine = ctranslate2.Translator(
         str(folder), "cpu", compute_type=kind or "float32", inter_threads=1, intra_threads=flags.threads
     )
-    encoding, penalty = model.encoding, getattr(model.config.search, "alpha", 0.0)
+    encoding, penalty = model.encoding, getattr(model.config.search, "length_penalty", 0.0)
     cut = encoding.source.tokenizer.tokens
 
     def translate(texts: list[str]) -> list[str]:
@@ -105,7 +111,7 @@ def there(model: TranslatePredictor, kind: str | None, flags: argparse.Namespace
             [[*cut(text), "</s>"] for text in texts],
             beam_size=flags.beam_size,
             length_penalty=penalty,
-            max_batch_size=ROOM["cpu"],
+            max_batch_size=BATCH_TOKENS["cpu"],
             batch_type="tokens",
         )
         return [encoding.text(one.hypotheses[0]) for one in found]

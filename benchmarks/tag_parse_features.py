@@ -26,7 +26,7 @@ from catena.tasks.tag.features.likelihood import Likelihood
 from catena.tasks.tag.features.model import FeatureModel
 from catena.tasks.tag.features.templates import Template, parse_templates, template_columns
 from catena.tasks.tag.features.weights import build_layout
-from catena.tasks.words.sentences import Sentence, to_sentence
+from catena.tasks.word_inputs.sentences import Sentence, to_sentence
 from catena.training.quasi_newton import QuasiNewton
 from structure import installed
 

@@ -49,7 +49,7 @@ from catena.metrics.reading import answer_f1_measure, answer_report
 from catena.tasks.read.answers import AnswerFinder, ReadingOptions
 from catena.tasks.read.build import build_bidaf
 from catena.tasks.read.config import BiDAFConfig
-from catena.tasks.read.dataset import AnswerCounter, QuestionSet, ReadingBatch, TrainingRows, WindowRows
+from catena.tasks.read.data import AnswerCounter, QuestionSet, ReadingBatch, TrainingRows, WindowRows
 from catena.tasks.read.encoding import ReadingEncoding, read_frozen_vectors
 from catena.tasks.read.folder import FolderReader
 from catena.tasks.read.model import BiDAF, span_loss
@@ -193,7 +193,7 @@ class Distractors:
             text: np.array([t for t in by_title[name] if t != text] or [text]) for text, name in title.items()
         }
 
-    def batch(self, rows: np.ndarray, device: torch.device, generator: np.random.Generator | None) -> ReadingBatch:
+    def batch(self, rows: np.ndarray, device: torch.device, spans: np.ndarray) -> ReadingBatch:
         """The examples at even rows, each followed by its question with another paragraph."""
         own, texts = self.data.rows.rows.take(rows), self.data.train.encoded.contexts
         other = np.array([self.generator.choice(self.groups[int(t)]) for t in own.texts])
@@ -204,7 +204,7 @@ class Distractors:
             np.stack((own.lengths, np.minimum(texts.lengths[other], 400)), 1).ravel(),
         )
         batch = self.data.train.encoded.batch(pairs, device)
-        starts, ends = torch.from_numpy(self.data.rows.choose_spans(rows, generator)).to(device).T.contiguous()
+        starts, ends = torch.from_numpy(spans).to(device).T.contiguous()
         return ReadingBatch(batch.tokens, batch.context, batch.question, starts, ends, batch.n_tokens)
 
 
@@ -248,7 +248,8 @@ class Run:
         total = torch.zeros((), device=self.device)
         tokens = 0
         for rows in plan:
-            batch = (distractors or self.data.rows).batch(rows, self.device, None if o.first_answer else generator)
+            spans = self.data.rows.choose_spans(rows, None if o.first_answer else generator)
+            batch = (distractors or self.data.rows).batch(rows, self.device, spans)
             total += self.train_step(batch, 2 if distractors else 1)
             tokens += batch.n_tokens
         return float(total) / len(plan), tokens

@@ -21,6 +21,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -30,15 +31,49 @@ from catena import config as configs
 from catena.metrics.edits import SYMBOL_ERROR, WORD_ERROR
 from catena.metrics.intervals import wilson_interval
 from catena.metrics.significance import paired_bootstrap
-from catena.recipes.table import recipe_path
+from catena.randomness import hash_fraction
+from catena.recipes.catalog import recipe_path
+from catena.tasks.sources import Sources
 from catena.tasks.transduce.config import TransduceConfig
-from catena.tasks.transduce.dataset import StringPair, TransduceDataset, hash_fraction, prepare
+from catena.tasks.transduce.data import Symbols, SymbolTokenizer, gather_pairs
+from catena.tasks.transduce.task import CountedTransduceTask
 from catena.transduction.base import StringTransducer
 from catena.transduction.baseline import Baseline
 from catena.transduction.config import BaselineConfig, JointConfig
 from catena.transduction.joint import JointModel
 
 Answers = list[tuple[str, ...]]
+
+
+@dataclass
+class StringPair:
+    """A source and all of its targets."""
+
+    source: Symbols
+    targets: list[Symbols]
+
+
+@dataclass
+class TransduceDataset:
+    """The sources of train and test with their targets."""
+
+    train: list[StringPair]
+    test: list[StringPair]
+    lines: list[str]
+
+    def pairs(self) -> list[tuple[Symbols, Symbols]]:
+        return [(word.source, target) for word in self.train for target in word.targets]
+
+
+def prepare(config: TransduceConfig) -> TransduceDataset:
+    config = CountedTransduceTask.complete(config, print)
+    parts, lines = gather_pairs(config, Sources(CountedTransduceTask, config))
+    tokenizer = SymbolTokenizer.from_config(config.data)
+    grouped: list[dict[Symbols, StringPair]] = [{}, {}]
+    for part, words in zip((parts.train, parts.test), grouped, strict=True):
+        for source, target in map(tokenizer.pair, part):
+            words.setdefault(source, StringPair(source, [])).targets.append(target)
+    return TransduceDataset(*([*words.values()] for words in grouped), lines)
 
 
 def line(name: str, words: Sequence[StringPair], answers: Answers, train: float | None, each: float) -> None:

@@ -45,7 +45,7 @@ def catena(kind: str, shared: bool = False) -> Way:
         from catena.vectors import config as s
         from catena.vectors.corpus import corpus_of_files
         from catena.vectors.model import new_model
-        from catena.vectors.table import WordVectors
+        from catena.vectors.table import VectorTable
         from catena.vectors.train import Trainer
 
         model_class = s.SkipGramConfig if kind == "skipgram" else s.CBOWConfig
@@ -61,7 +61,7 @@ def catena(kind: str, shared: bool = False) -> Way:
         model = new_model(settings, corpus.words, corpus.lines)
         trainer = Trainer(model, corpus)
         clock, processor = timed(lambda: [None for _ in trainer.run()])
-        return clock, processor, WordVectors.of_model(model)
+        return clock, processor, VectorTable.of_model(model)
 
     return run
 
@@ -92,9 +92,9 @@ def gensim(kind: str, as_said: bool = False) -> Way:
                 corpus_file=str(text), total_examples=lines, total_words=model.corpus_total_words, epochs=epochs
             )
         )  # fmt: skip
-        from catena.vectors.table import WordVectors
+        from catena.vectors.table import VectorTable
 
-        return clock, processor, WordVectors.of(model.wv.index_to_key, model.wv.vectors)
+        return clock, processor, VectorTable.of(model.wv.index_to_key, model.wv.vectors)
 
     return run
 
@@ -131,10 +131,10 @@ def fasttext(kind: str) -> Way:
                 continue
         else:
             return math.nan, math.nan, None
-        from catena.vectors.table import WordVectors
+        from catena.vectors.table import VectorTable
 
         model = held[0]
-        return clock, processor, WordVectors.of(model.words, model.get_input_matrix()[: len(model.words)])
+        return clock, processor, VectorTable.of(model.words, model.get_input_matrix()[: len(model.words)])
 
     return run
 

@@ -18,6 +18,6 @@ print(f"{accuracy:.1%} of {len(test)} test sentences are correct")
 with tempfile.TemporaryDirectory() as folder:
     model.save(Path(folder) / "intents")
     again = catena.load(Path(folder) / "intents")
-    for text in ("wake me at half six tomorrow", "remind me to call mum when I get home"):
-        prediction = again.predict([text])[0]
-        print(f"{prediction.label} ({prediction.probability:.0%})  {text}")
+    texts = ["wake me at half six tomorrow", "remind me to call mum when I get home"]
+    for prediction in again.predict_stream(texts):
+        print(f"{prediction.label} ({prediction.probability:.0%})  {prediction.text}")

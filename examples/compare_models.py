@@ -13,8 +13,8 @@ train, test = load_sample("train"), load_sample("test")
 texts, labels = [e.text for e in train], [e.labels[0] for e in train]
 right = [e.labels[0] for e in test]
 
-words = TextClassifier("loglinear", max_epochs=8, settings={"model.features.ngrams": 1}).fit(texts, labels)
-parts = TextClassifier("loglinear", max_epochs=8, settings={"model.features.characters": 5}).fit(texts, labels)
+words = TextClassifier("loglinear", max_epochs=8, ngrams=1).fit(texts, labels)
+parts = TextClassifier("loglinear", max_epochs=8, characters=5).fit(texts, labels)
 one, two = ([str(label) for label in model.predict([e.text for e in test])] for model in (parts, words))
 
 found = approximate_randomization(

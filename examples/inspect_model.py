@@ -9,5 +9,5 @@ train = load_sample("train")
 model = TextClassifier("loglinear", max_epochs=8)
 model.fit([example.text for example in train], [example.labels[0] for example in train])
 
-for label, features in model.model_.top_features(5).items():
+for label, features in model.task_.top_features(5).items():
     print(f"{label:>15}  " + ", ".join(f"{name} {weight:+.2f}" for name, weight in features))

@@ -95,7 +95,7 @@ def run() -> None:
     Path("questions.cfg").write_text(grammar_for(rows), encoding="utf-8")
     main(["train", "parse", "questions.cfg", "--model", "grammar", "-o", "runs/questions", "--overwrite", "-q"])
     for question, parsed in zip(QUESTIONS, load("runs/questions").predict(QUESTIONS), strict=True):
-        meaning = parsed.answers[0].meaning
+        meaning = parsed.meaning
         if meaning is None:
             print(f"{question}?\n    {parsed.note}")
         else:

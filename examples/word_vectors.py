@@ -9,7 +9,7 @@ import random
 from pathlib import Path
 
 from catena.vectors.config import SkipGramConfig, VectorConfig, VectorTrainingConfig, WordConfig
-from catena.vectors.table import WordVectors
+from catena.vectors.table import VectorTable
 from catena.vectors.train import train_vectors
 
 PLACES = ("paris france french", "rome italy italian", "madrid spain spanish", "berlin germany german")
@@ -66,7 +66,7 @@ def main() -> None:
         training=VectorTrainingConfig(epochs=10, learning_rate=0.05),
     )
     trained = train_vectors(["stories.txt"], settings)
-    vectors = WordVectors.of_model(trained.model)
+    vectors = VectorTable.of_model(trained.model)
     print(f"{len(vectors)} words; loss by epoch: {', '.join(f'{loss:.3f}' for loss in trained.losses)}")
     for word in ("monday", "tiger", "paris", "violin"):
         print(f"{word}: {', '.join(near for near, _ in vectors.most_similar(word, 4))}")

@@ -6,20 +6,20 @@ import os
 import socket
 from pathlib import Path
 
-# Numba functions fail under the hook, so kernels/ stays out of it; the import must come before any of catena.
+# Numba functions fail under the hook, so compiled loops stay out of it; the import must come before any of catena.
 import jaxtyping
 
 from tests.shape_checks import jaxtyped
 
-CHECKED_ROOMS = [
-    f"catena.{path.stem if path.is_file() else path.name}"
-    for path in sorted((Path(__file__).parent.parent / "src" / "catena").iterdir())
-    if (path.suffix == ".py" and path.stem != "__init__")
-    or (path.is_dir() and path.name not in ("kernels", "__pycache__"))
+SRC = Path(__file__).parent.parent / "src" / "catena"
+CHECKED = [
+    *(f"catena.{path.stem}" for path in SRC.glob("*.py") if path.stem != "__init__"),
+    *(f"catena.{path.name}" for path in SRC.glob("[!_]*/") if path.name not in ("kernels", "engine")),
+    *(f"catena.engine.{path.stem}" for path in SRC.glob("engine/[!_]*.py") if not path.stem.startswith("cpu")),
 ]
 if not os.environ.get("CATENA_NO_HOOK"):
     jaxtyping.jaxtyped = jaxtyped  # the decorator that the hook writes above every function
-    jaxtyping.install_import_hook(CHECKED_ROOMS, "beartype.beartype")
+    jaxtyping.install_import_hook(CHECKED, "beartype.beartype")
 
 import hypothesis  # noqa: E402
 import pytest  # noqa: E402

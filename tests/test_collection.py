@@ -1,4 +1,8 @@
-"""Test ids are the same in every process: workers that collect different ids end the whole run."""
+"""Test ids are the same in every process: workers that collect different ids end the whole run.
+
+The ids of this run, or of a second process if this run collected only a part of the tests, are compared with those of
+a process with another clock, folder and hash seed. The copy keeps the compiled files, which halves the time.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parent.parent
 LATER = """
 import time
@@ -15,6 +21,16 @@ _now, _now_ns = time.time, time.time_ns
 time.time = lambda: _now() + 1e6
 time.time_ns = lambda: _now_ns() + 10**15
 """
+
+
+def copy_of_checkout(folder: Path) -> Path:
+    folder.mkdir(parents=True)
+    for name in ("src", "tests", "docs", "examples", "benchmarks"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("*.nbi", "*.nbc"))
+    for path in [*ROOT.glob("*.md"), ROOT / "pyproject.toml", ROOT / "Makefile", ROOT / "constraints.txt"]:
+        shutil.copy(path, folder)
+    (folder / "later_clock.py").write_text(LATER, encoding="utf-8")
+    return folder
 
 
 def collecting(folder: Path, hash_seed: int, *options: str) -> subprocess.Popen[str]:
@@ -33,15 +49,19 @@ def collected(process: subprocess.Popen[str]) -> list[str]:
     return [line for line in output.splitlines() if "::" in line]
 
 
-def test_ids_do_not_depend_on_clock_folder_or_hash_seed(tmp_path: Path) -> None:
-    copy = tmp_path / "another" / "folder"
-    copy.mkdir(parents=True)
-    for name in ("src", "tests", "docs", "examples", "benchmarks"):
-        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__", "*.nbi", "*.nbc"))
-    for path in [*ROOT.glob("*.md"), ROOT / "pyproject.toml", ROOT / "Makefile", ROOT / "constraints.txt"]:
-        shutil.copy(path, copy)
-    (copy / "later_clock.py").write_text(LATER, encoding="utf-8")
-    processes = collecting(ROOT, 1), collecting(copy, 2, "-p", "later_clock")
-    here, there = map(collected, processes)
+def collected_by(session: pytest.Session) -> list[str] | None:
+    """The ids of this run in their order, or None if it selected or shuffled them."""
+    options = session.config.option
+    selected = options.keyword or options.markexpr or options.deselect or options.ignore or options.lf
+    if selected or options.file_or_dir not in ([], ["tests"]) or session.config.pluginmanager.hasplugin("randomly"):
+        return None
+    return [item.nodeid for item in session.items]
+
+
+def test_ids_do_not_depend_on_clock_folder_or_hash_seed(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    devices = [f"--device={device}" for device in request.config.getoption("--device") or ()]
+    elsewhere = collecting(copy_of_checkout(tmp_path / "another" / "folder"), 2, "-p", "later_clock", *devices)
+    here = collected_by(request.session) or collected(collecting(ROOT, 1, *devices))
+    there = collected(elsewhere)
     assert len(here) > 1000
     assert here == there

@@ -65,7 +65,9 @@ class Block:
 
 def blocks(page: Path) -> Iterator[Block]:
     text = page.read_text(encoding="utf-8")
-    for found in re.finditer(r"^```(\S+) *(.*?)\n(.*?)^```$", text, re.M | re.S):
+    matches = list(re.finditer(r"^```(\S+) *(.*?)\n(.*?)^```$", text, re.M | re.S))
+    assert 2 * len(matches) == len(re.findall(r"^```", text, re.M)), f"{page.name} has a block without a language"
+    for found in matches:
         yield Block(found[1], found[2].strip(), found[3], text[: found.start()].count("\n") + 1)
 
 

@@ -2,11 +2,15 @@ from __future__ import annotations
 
 import os
 import resource
+import subprocess
+import sys
+import threading
 from pathlib import Path
 
 import pytest
 
-from catena.files import UNFINISHED, atomic_write, escape_controls
+from catena.errors import FormatError
+from catena.files import UNFINISHED, atomic_write, escape_controls, local_copy
 
 
 def names(folder: Path) -> list[str]:
@@ -88,3 +92,53 @@ def test_atomic_write_names_the_file_if_the_disk_is_full(tmp_path: Path) -> None
 def test_escape_controls_shows_what_would_act_on_a_terminal(text: str, shown: str) -> None:
     assert escape_controls(text) == shown
     assert escape_controls(shown) == shown
+
+
+def write_into(path: Path, content: bytes) -> threading.Thread:
+    """A thread that writes into a pipe, which blocks until it is read."""
+    thread = threading.Thread(target=path.write_bytes, args=(content,))
+    thread.start()
+    return thread
+
+
+def test_local_copy_of_regular_file_and_folder_is_the_path(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    assert local_copy(tmp_path / "file") == tmp_path / "file"
+    assert local_copy(tmp_path) == tmp_path
+
+
+def test_local_copy_of_pipe_can_be_read_many_times(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    thread = write_into(pipe, b"some bytes" * 20_000)
+    copies = {local_copy(pipe) for _ in range(3)}
+    thread.join()
+    assert [copy.read_bytes() for copy in copies] == [b"some bytes" * 20_000]
+
+
+def test_local_copy_of_a_new_pipe_with_the_same_name_is_new(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    for content in (b"first", b"second"):
+        os.mkfifo(pipe)
+        thread = write_into(pipe, content)
+        assert local_copy(pipe).read_bytes() == content
+        thread.join()
+        pipe.unlink()
+
+
+def test_local_copy_of_standard_input_and_process_substitution() -> None:
+    program = (
+        "import sys; from pathlib import Path; from catena.files import local_copy\n"
+        "for _ in range(2): print([local_copy(Path(name)).read_text() for name in sys.argv[1:]])"
+    )
+    command = 'printf one | "$0" -c "$1" /dev/stdin <(printf two)'
+    result = subprocess.run(
+        ["bash", "-c", command, sys.executable, program], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert result.stdout == "['one', 'two']\n" * 2
+
+
+def test_local_copy_of_device_raises_error() -> None:
+    with pytest.raises(FormatError, match="/dev/zero is a device, not a file"):
+        local_copy(Path("/dev/zero"))
+    assert local_copy(Path(os.devnull)).read_bytes() == b""

@@ -31,7 +31,7 @@ texts.write_text("will it rain tomorrow\\n", encoding="utf-8")
 tiny = ["--model", "loglinear", "--max-epochs", "2", "--threads", "1", "-q"]
 assert main(["train", str(train), *tiny, "-o", "run"]) == 0
 assert main(["predict", "run", str(texts)]) == 0
-print(catena.load("run").predict(["turn off the lights"])[0].label)
+print(catena.load("run").predict(["turn off the lights"])[0])
 """
 
 

@@ -14,7 +14,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.randomness import Randomness
+from catena.randomness import Randomness, counted_uniforms
 
 
 def test_same_seed_name_and_index_give_same_numbers() -> None:
@@ -96,3 +96,56 @@ def test_randomness_is_frozen() -> None:
     assert Randomness().seed == 0
     with pytest.raises(dataclasses.FrozenInstanceError):
         Randomness(3).seed = 4  # type: ignore[misc]
+
+
+def test_counted_uniforms_depend_only_on_seed_stream_and_index() -> None:
+    whole = counted_uniforms(7, 2, 0, 50)
+    for start in (0, 1, 3, 4, 11, 49):
+        assert counted_uniforms(7, 2, start, 50 - start).tolist() == whole[start:].tolist()
+    for seed, stream in ((8, 2), (7, 3), (2, 7)):
+        assert counted_uniforms(seed, stream, 0, 50).tolist() != whole.tolist()
+    assert counted_uniforms(-1, 0, 5, 0).tolist() == []
+    many = counted_uniforms(1, 1, 0, 20_000)
+    counts = np.histogram(many, bins=10, range=(0, 1))[0]
+    assert ((counts - 2000) ** 2 / 2000).sum() < 33.7  # 9 degrees of freedom, p = 0.0001
+    assert abs(np.corrcoef(many[:-1], many[1:])[0, 1]) < 0.03
+
+
+def split_mix(z: int) -> int:
+    """The finalizer of SplitMix64 in unbounded integers."""
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) % 2**64
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) % 2**64
+    return z ^ (z >> 31)
+
+
+def test_uniforms_equal_integers_of_python() -> None:
+    randomness = Randomness(5)
+    found = randomness.uniforms("augment", 7, torch.tensor([0, 3, 10**6]), 4)
+    golden = 0x9E3779B97F4A7C15
+    for row, numbers in zip((0, 3, 10**6), found.tolist(), strict=True):
+        first = split_mix((row * golden + randomness.number("augment", 7)) % 2**64)
+        wanted = [(split_mix((first + j * golden) % 2**64) >> 40) / 2**24 for j in range(4)]
+        assert numbers == wanted
+
+
+def test_uniforms_do_not_depend_on_the_batch(device: str) -> None:
+    rows = torch.tensor([8, 2, 5, 2])
+    whole = Randomness(1).uniforms("augment", 0, torch.arange(10), 6)
+    assert torch.equal(Randomness(1).uniforms("augment", 0, rows.to(device), 6).cpu(), whole[rows])
+    assert torch.equal(Randomness(1).uniforms("augment", 0, rows, 3), whole[rows, :3])
+
+
+def test_uniforms_are_uniform_and_independent() -> None:
+    found = Randomness(2).uniforms("augment", 1, torch.arange(20_000), 3).double()
+    assert found.min() >= 0
+    assert found.max() < 1
+    counts = torch.histc(found[:, 0], 20, 0, 1)
+    assert ((counts - 1000) ** 2 / 1000).sum() < 50  # chi-square with 19 degrees of freedom: p < 0.0002
+    others = (
+        found[:, 1],
+        found[:, 0].roll(1),
+        Randomness(2).uniforms("augment", 2, torch.arange(20_000), 1)[:, 0].double(),
+        Randomness(3).uniforms("augment", 1, torch.arange(20_000), 1)[:, 0].double(),
+    )
+    for other in others:
+        assert torch.corrcoef(torch.stack((found[:, 0], other)))[0, 1].abs() < 5 / 20_000**0.5

@@ -9,15 +9,18 @@ from pathlib import Path
 import pytest
 
 from catena import config as configs
+from catena.cli.parser import Section, parse_command
+from catena.cli.play import PlayCommand
+from catena.cli.train import TrainCommand
 from catena.errors import UnknownNameError
-from catena.recipes.table import find_config, recipe_names, recipe_path
-from catena.tasks.table import task_of_config
+from catena.recipes.catalog import find_config, recipe_names, recipe_path
+from catena.tasks.spec import read_spec
 
 
 @pytest.mark.parametrize("name", recipe_names())
 def test_recipe_is_config_with_header(name: str) -> None:
     path = recipe_path(name)
-    configs.load(task_of_config(path).config_class(), path)
+    configs.load(read_spec(path).config_class(), path)
     heading = path.read_text(encoding="utf-8").split("\n\n")[0]
     assert all(line.startswith("#") for line in heading.splitlines())
     for word in ("protocol", "score", "time", "seen"):
@@ -26,21 +29,21 @@ def test_recipe_is_config_with_header(name: str) -> None:
 
 @pytest.mark.parametrize("name", recipe_names())
 def test_recipe_command_is_valid(name: str) -> None:
-    from catena.cli.train import TrainFlags, take_keys
-    from catena.tasks.table import TASKS
-
     heading = recipe_path(name).read_text(encoding="utf-8").split("\n\n")[0]
     lines = re.search(r"^#   (catena (?:.*\\\n)*.*)$", heading, re.MULTILINE)
     assert lines, f"{name} has no command"
     words = shlex.split(re.sub(r"\\\n# *", "", lines[1]))
-    task = task_of_config(recipe_path(name)).name
-    assert words[:3] == ["catena", "train", task]
-    assert words[words.index("-c") + 1] == name
-    schema = TASKS[task].config_class()
-    keys, rest = take_keys(schema, TrainFlags, words[2:], {})
-    paths = schema.model_fields["data"].annotation.PATHS  # type: ignore[union-attr]
-    assert {key.dotted for key, _ in keys} <= {f"data.{path}" for path in paths}
-    assert not [word for word in rest if word.startswith("--") and word not in ("--seeds", "--config")]
+    spec = read_spec(recipe_path(name))
+    start = ["catena", "train", spec.name] if spec.has_examples else ["catena", "play"]
+    assert words[: len(start)] == start
+    schema = spec.config_class()
+    command = TrainCommand if spec.has_examples else PlayCommand
+    options, (values,) = parse_command(command, words[2:], [Section(schema)])
+    assert options.config == Path(name)
+    assert options.model_fields_set <= {"files", "environment", "config", "output", "seeds"}
+    paths = schema.model_fields["data"].annotation.PATHS if spec.has_examples else ()  # type: ignore[union-attr]
+    assert values.keys() <= {"data"}
+    assert values.get("data", {}).keys() <= set(paths)
 
 
 def test_find_config_accepts_recipe_names_and_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

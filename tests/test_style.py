@@ -45,6 +45,7 @@ SOFT = {
     r"\bshare\b": "fraction",
     r"(?<!in )\bplace\b": "index, position, slot, location",
 }
+WORDS = re.compile("|".join(HARD | SOFT))
 DOCSTRING_ONLY = {r"\b[Rr]efuse[sd]?\b": "Raise X if ..."}
 ERROR_ONLY = {r", and (is|has|are) |but it (is|has)\b": "must be ..., got {value}. Cure."}
 BRITISH = re.compile(r"(is(e|ed|er|ing|ation)$|[a-z]is(e|ed|er)_|colour|neighbour|labelled|metre)", re.IGNORECASE)
@@ -68,26 +69,41 @@ def doc_files() -> list[Path]:
     return [*sorted((ROOT / "docs").rglob("*.md")), *sorted(ROOT.glob("*.md"))]
 
 
-def documented(tree: ast.Module) -> Iterator[tuple[ast.AST, ast.Constant]]:
-    """The nodes that have a docstring, each with its constant."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.body:
-            first = node.body[0]
-            if (
-                isinstance(first, ast.Expr)
-                and isinstance(first.value, ast.Constant)
-                and isinstance(first.value.value, str)
-            ):
-                yield node, first.value
+class Parsed:
+    """The nodes of a source that the rules read, found in one walk: most of the time of the lint is here."""
 
+    def __init__(self, source: str, tree: ast.Module) -> None:
+        self.source = source
+        self.tree = tree
+        self.strings: list[ast.Constant] = []
+        self.tests: list[ast.FunctionDef] = []
+        self.docstrings: list[ast.Constant] = []
+        self.raised: list[tuple[int, str]] = []
+        """The texts of ``raise`` statements, with {} for values."""
+        nodes: list[ast.AST] = [tree]
+        while nodes:
+            node = nodes.pop()
+            self._read(node)
+            for field in node._fields:
+                child = getattr(node, field, None)
+                if isinstance(child, list):
+                    nodes += [one for one in child if isinstance(one, ast.AST)]
+                elif isinstance(child, ast.AST) and child._fields:  # Load, Store and operators have none
+                    nodes.append(child)
 
-def raised_texts(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """The texts of ``raise`` statements, with {} for values."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and node.exc.args:
+    def _read(self, node: ast.AST) -> None:
+        if isinstance(node, ast.Constant):
+            if isinstance(node.value, str):
+                self.strings.append(node)
+        elif isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            if ast.get_docstring(node, clean=False) is not None:
+                self.docstrings.append(node.body[0].value)  # type: ignore[attr-defined]
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+                self.tests.append(node)
+        elif isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and node.exc.args:
             text = literal(node.exc.args[0])
             if text:
-                yield node.lineno, text
+                self.raised.append((node.lineno, text))
 
 
 def literal(node: ast.expr) -> str:
@@ -98,17 +114,18 @@ def literal(node: ast.expr) -> str:
     return ""
 
 
-def prose(source: str, tree: ast.Module) -> Iterator[tuple[int, str]]:
+def prose(parsed: Parsed) -> Iterator[tuple[int, str]]:
     """Comments, string literals and test names, line by line."""
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type == tokenize.COMMENT:
-            yield token.start[0], token.string
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            for offset, line in enumerate(node.value.split("\n")):
-                yield node.lineno + offset, line
-        elif isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
-            yield node.lineno, node.name.replace("_", " ")
+    after_hash = "\n".join(line.partition("#")[2] for line in parsed.source.split("\n") if "#" in line)
+    if WORDS.search(after_hash):  # only tokens decide whether it is a comment, and they take long
+        for token in tokenize.generate_tokens(io.StringIO(parsed.source).readline):
+            if token.type == tokenize.COMMENT:
+                yield token.start[0], token.string
+    for node in parsed.strings:
+        for offset, line in enumerate(node.value.split("\n")):  # type: ignore[union-attr]
+            yield node.lineno + offset, line
+    for test in parsed.tests:
+        yield test.lineno, test.name.replace("_", " ")
 
 
 def match(patterns: dict[str, str], file: str, lines: Iterator[tuple[int, str]]) -> Iterator[Finding]:
@@ -136,26 +153,27 @@ def findings() -> tuple[Finding, ...]:
 
 def check_python(file: str, source: str, tree: ast.Module) -> list[Finding]:
     exempt = {number for number, line in enumerate(source.split("\n"), 1) if "# style: " in line}
-    found = list(match(HARD | SOFT, file, prose(source, tree)))
+    parsed = Parsed(source, tree)
+    found = list(match(HARD | SOFT, file, prose(parsed)))
     if file.startswith("src/"):
-        docs = [(c.lineno + i, line) for _, c in documented(tree) for i, line in enumerate(c.value.split("\n"))]
+        docs = [(c.lineno + i, line) for c in parsed.docstrings for i, line in enumerate(str(c.value).split("\n"))]
         found += match(DOCSTRING_ONLY, file, iter(docs))
-        found += match(ERROR_ONLY, file, raised_texts(tree))
-        found += check_errors(file, tree)
-        found += check_first_sentences(file, tree)
+        found += match(ERROR_ONLY, file, iter(parsed.raised))
+        found += check_errors(file, parsed)
+        found += check_first_sentences(file, parsed)
         found += check_names(file, tree)
     return [finding for finding in found if finding.line not in exempt]
 
 
-def check_errors(file: str, tree: ast.Module) -> Iterator[Finding]:
-    for line, text in raised_texts(tree):
+def check_errors(file: str, parsed: Parsed) -> Iterator[Finding]:
+    for line, text in parsed.raised:
         if " must " in text and not re.search(r"must .+, got .+\. ([A-Z].+\.|\{\})$", text, re.DOTALL):
             yield Finding("error form", file, line, f"{text[:60]!r} -> <name> must be <need>, got <value>. <Cure>.")
 
 
-def check_first_sentences(file: str, tree: ast.Module) -> Iterator[Finding]:
-    for _, constant in documented(tree):
-        first = constant.value.strip().split("\n\n")[0]
+def check_first_sentences(file: str, parsed: Parsed) -> Iterator[Finding]:
+    for constant in parsed.docstrings:
+        first = str(constant.value).strip().split("\n\n")[0]
         line = first.split("\n")[0]
         if not re.search(r"[.!?]($|\s)", line) or line.rstrip().endswith((";", ":", ",")):
             yield Finding("first sentence", file, constant.lineno, f"{line[:60]!r} -> one sentence on one line")
@@ -178,7 +196,8 @@ def counted() -> dict[str, dict[str, int]]:
     return {rule: dict(sorted(files.items())) for rule, files in sorted(counts.items())}
 
 
-def test_no_file_has_more_findings_than_before(request: pytest.FixtureRequest) -> None:
+def test_findings_of_every_file_equal_the_baseline(request: pytest.FixtureRequest) -> None:
+    """A text may improve, and what was improved stays improved."""
     now = counted()
     if request.config.getoption("--update-style"):
         BASELINE.write_text(json.dumps(now, indent=1) + "\n", encoding="utf-8")
@@ -186,11 +205,6 @@ def test_no_file_has_more_findings_than_before(request: pytest.FixtureRequest) -
     grown = {(r, f) for r, files in now.items() for f, n in files.items() if n > before.get(r, {}).get(f, 0)}
     lines = [f"{f.file}:{f.line}: {f.text}" for f in findings() if (f.rule, f.file) in grown]
     assert not lines, "\n".join(lines)
-
-
-def test_baseline_has_no_slack() -> None:
-    """A text that was improved stays improved."""
-    now, before = counted(), json.loads(BASELINE.read_text(encoding="utf-8"))
     slack = [f"{f}: {r}" for r, fs in before.items() for f, n in fs.items() if now.get(r, {}).get(f, 0) < n]
     assert not slack, "run pytest tests/test_style.py --update-style:\n" + "\n".join(slack)
 

@@ -10,18 +10,51 @@ from catena.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from catena.tasks.classify.estimator import TextClassifier as TextClassifier
+    from catena.tasks.compose.estimator import Composer as Composer
+    from catena.tasks.converse.estimator import Responder as Responder
+    from catena.tasks.embed.estimator import WordVectors as WordVectors
+    from catena.tasks.lm.estimator import LanguageModel as LanguageModel
     from catena.tasks.load import load as load
+    from catena.tasks.load import train as train
+    from catena.tasks.parse.estimator import Parser as Parser
+    from catena.tasks.point.estimator import Pointer as Pointer
+    from catena.tasks.read.estimator import Reader as Reader
     from catena.tasks.tag.estimator import Tagger as Tagger
-    from catena.vectors.table import WordVectors as WordVectors
+    from catena.tasks.transduce.estimator import Transducer as Transducer
+    from catena.tasks.translate.estimator import Translator as Translator
 
-__all__ = ["Tagger", "TextClassifier", "WordVectors", "__version__", "load"]
+__all__ = [
+    "Composer",
+    "LanguageModel",
+    "Parser",
+    "Pointer",
+    "Reader",
+    "Responder",
+    "Tagger",
+    "TextClassifier",
+    "Transducer",
+    "Translator",
+    "WordVectors",
+    "__version__",
+    "load",
+    "train",
+]
 
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
+        "Composer": "catena.tasks.compose.estimator",
+        "LanguageModel": "catena.tasks.lm.estimator",
+        "Parser": "catena.tasks.parse.estimator",
+        "Pointer": "catena.tasks.point.estimator",
+        "Reader": "catena.tasks.read.estimator",
+        "Responder": "catena.tasks.converse.estimator",
         "Tagger": "catena.tasks.tag.estimator",
         "TextClassifier": "catena.tasks.classify.estimator",
-        "WordVectors": "catena.vectors.table",
+        "Transducer": "catena.tasks.transduce.estimator",
+        "Translator": "catena.tasks.translate.estimator",
+        "WordVectors": "catena.tasks.embed.estimator",
         "load": "catena.tasks.load",
+        "train": "catena.tasks.load",
     },
 )

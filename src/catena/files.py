@@ -1,4 +1,4 @@
-"""Files and text at the lowest level: atomic writing, and control characters escaped for a terminal.
+"""Files and text at the lowest level: atomic writing, pipes, and control characters escaped for a terminal.
 
     with atomic_write(path) as unfinished:
         unfinished.write_text(text)
@@ -12,8 +12,13 @@ import contextlib
 import os
 import re
 import secrets
+import shutil
+import stat
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+
+from catena.errors import FormatError
 
 UNFINISHED = ".unfinished-"
 """Prefix of the names of unfinished files and folders."""
@@ -79,3 +84,46 @@ def flush_to_disk(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+# --- pipes ------------------------------------------------------------------------------------------------------------
+
+_copies: dict[tuple[int, int, int], Path] = {}
+_folder_of_copies: list[tempfile.TemporaryDirectory[str]] = []
+"""The folder of copies, made at the first one and removed when the process ends."""
+
+
+def local_copy(path: Path) -> Path:
+    """A regular file with the bytes of ``path``: the path itself, or a copy if it is a pipe.
+
+    A FIFO, a process substitution and /dev/stdin can be read only once. Their bytes are copied to a temporary file at
+    the first call, and later calls of the process return the same copy.
+    """
+    state = path.stat()
+    if stat.S_ISREG(state.st_mode) or stat.S_ISDIR(state.st_mode):
+        return path
+    if (known := _copies.get(_pipe_key(state))) is not None:
+        return known
+    copy = _copy_pipe(path, state.st_mode)
+    _copies[_pipe_key(path.stat())] = copy
+    return copy
+
+
+def _pipe_key(state: os.stat_result) -> tuple[int, int, int]:
+    """The identity of a pipe. The time distinguishes it from a later pipe with the same number."""
+    written = state.st_mtime_ns if stat.S_ISFIFO(state.st_mode) else 0
+    return state.st_dev, state.st_ino, written
+
+
+def _copy_pipe(path: Path, mode: int) -> Path:
+    if not stat.S_ISFIFO(mode) and not stat.S_ISCHR(mode):
+        raise FormatError(f"{path} is a socket or a disk, not a file. Pass a file.")
+    with open(path, "rb", buffering=0) as source:
+        if stat.S_ISCHR(mode) and not source.isatty() and not path.samefile(os.devnull):
+            raise FormatError(f"{path} is a device, not a file. Pass a file.")
+        if not _folder_of_copies:
+            _folder_of_copies.append(tempfile.TemporaryDirectory(prefix="catena-"))
+        copy = Path(_folder_of_copies[0].name) / str(len(_copies))
+        with open(copy, "wb") as target:
+            shutil.copyfileobj(source, target, 1 << 16)
+    return copy

@@ -2,18 +2,20 @@
 
 Each letter has one meaning in the whole package:
 
-=========  =====================================================================
-``b``      examples in a batch (``*batch``: any number of batch axes, also none)
-``t``      positions in time: tokens of a sentence, steps, frames
-``s``      positions of a second sequence (a source that is attended to)
-``k``      labels or tags; classes
-``v``      words of a vocabulary
-``d``      features of a vector; ``d_in`` and ``d_out`` where a layer changes it
-``h``      heads of an attention
-``n``      nodes, samples, or anything counted that has no letter of its own
-``w``      window of a convolution
-``c``      channels of an image or a waveform
-=========  =====================================================================
+==========  ====================================================================
+``b``       examples in a batch (``*batch``: any number of batch axes, also none)
+``t``       positions in time: tokens of a sentence, steps, frames
+``s``       positions of a second sequence (a source that is attended to)
+``k``       labels or tags; classes
+``v``       words of a vocabulary
+``d``       features of a vector; ``d_in`` and ``d_out`` where a layer changes it
+``h``       heads of an attention
+``n``       nodes, samples, or anything counted that has no letter of its own
+``w``       window of a convolution
+``c``       channels of an image or a waveform
+``height``  rows of an image
+``width``   columns of an image
+==========  ====================================================================
 
 Functions take ``lengths`` as input and use masks internally. In a mask **True = real position / attend**.
 """

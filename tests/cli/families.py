@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,7 +34,7 @@ class Family:
 
     @property
     def train_command(self) -> tuple[str, ...]:
-        return ("embed", "train", *self.train[1:]) if self.train[0] == "embed" else ("train", *self.train)
+        return ("train", *self.train)
 
     def command(self, folder: Path, *words: str) -> list[str]:
         """The words of a command with paths for ``RUN``, ``OTHER`` and the files of the family's folder."""
@@ -43,8 +43,13 @@ class Family:
         paths |= {name: str(folder / name) for name in ("train", "test", "input", "long", "rules.txt", "averaged")}
         return [
             words[0],
-            *(word if i == 0 and words[0] == "embed" else paths.get(word, word) for i, word in enumerate(words[1:])),
+            *(word if i == 0 and words[0] == "vectors" else paths.get(word, word) for i, word in enumerate(words[1:])),
         ]
+
+
+def device_option(words: Sequence[str], device: str) -> tuple[str, ...]:
+    """The option that names the device, for commands that compute on one."""
+    return () if words[0] in ("average", "vectors") or words[1] == "embed" else ("--device", device)
 
 
 # --- data -------------------------------------------------------------------------------------------------------------
@@ -195,16 +200,18 @@ def _lm(model: str, *options: str, uses: tuple[tuple[str, ...], ...] = (), resum
     return Family(f"lm-{model}", "text", train, common + uses, resumable=resumable)
 
 
-NEURAL_LM = (("score", "RUN", "long"), ("generate", "RUN", "the", "--word", "owl", "--max-length", "6"))
+NEURAL_LM = (("score", "RUN", "long"), ("generate", "RUN", "the", "--include", "owl", "--max-length", "6"))
+CORRECT_CHAINS = ("correct", "RUN", "input", "--method", "mcmc", "--steps", "20", "--chains", "2")
 DIAGNOSE = ("diagnose", "RUN", "train", "--steps", "6", "--sequences", "2", "--iterations", "2")
 TAGGED = (("predict", "RUN", "input", "--confidence", "--format", "jsonl"), ("draw", "RUN", "Ada likes New York"))
 PARSED = (("predict", "RUN", "input", "--confidence"), ("draw", "RUN", "the cat sleeps well"))
 TRANSLATED = (("predict", "RUN", "input", "--n-best", "2", "--format", "jsonl"),)
 PLAIN = (("predict", "RUN", "input"), ("evaluate", "RUN", "test"))
 
+PLAYED = ("--batch-size", "4", "--dev-episodes", "2", "--test-episodes", "2", "--max-episode-steps", "9")
 FAMILIES = (
     _classify("loglinear", more=(("compare", "RUN", "RUN", "test", "--samples", "20"),)),
-    _classify("perceptron"),
+    _classify("perceptron", more=(("evaluate", "RUN", "test", "--baseline", "svm,majority"),)),
     _classify("mlp"),
     _classify("cnn", more=(("average", "RUN", "RUN", "-o", "averaged"),)),
     _classify("recurrent"),
@@ -221,15 +228,19 @@ FAMILIES = (
         resumable=False,
     ),
     Family("tag-hmm", "columns", ("tag", "train", "--model", "hmm", "--threads", "1"), PLAIN + TAGGED, resumable=False),
-    Family("parse-biaffine", "conllu", ("parse", "train", "--format", "conllu", *SHORT), PLAIN + PARSED),
+    Family("parse-biaffine", "conllu", ("parse", "train", "--input-format", "conllu", *SHORT), PLAIN + PARSED),
     Family(
         "parse-projective",
         "conllu",
-        ("parse", "train", "--format", "conllu", "--loss", "eisner", "--trees", "projective", *SHORT),
+        ("parse", "train", "--input-format", "conllu", "--loss", "eisner", "--trees", "projective", *SHORT),
         PLAIN + PARSED,
     ),
     Family(
-        "parse-pcfg", "brackets", ("parse", "train", "--format", "brackets", "--threads", "1"), PLAIN, resumable=False
+        "parse-pcfg",
+        "brackets",
+        ("parse", "train", "--input-format", "brackets", "--model", "pcfg", "--threads", "1"),
+        PLAIN,
+        resumable=False,
     ),
     Family(
         "parse-grammar",
@@ -238,9 +249,14 @@ FAMILIES = (
         PLAIN,
         resumable=False,
     ),
-    Family("parse-span", "brackets", ("parse", "train", "--format", "brackets", "--model", "span", *SHORT), PLAIN),
     Family(
-        "parse-seq2seq", "brackets", ("parse", "train", "--format", "brackets", "--model", "seq2seq", *SHORT), PLAIN
+        "parse-span", "brackets", ("parse", "train", "--input-format", "brackets", "--model", "span", *SHORT), PLAIN
+    ),
+    Family(
+        "parse-seq2seq",
+        "brackets",
+        ("parse", "train", "--input-format", "brackets", "--model", "seq2seq", *SHORT),
+        PLAIN,
     ),
     Family(
         "transduce-joint", "words", ("transduce", "train", "--model", "joint", "--threads", "1"), PLAIN, resumable=False
@@ -277,7 +293,7 @@ FAMILIES = (
         Family(f"converse-{model}", "dialogues", ("converse", "train", "--model", model, *SHORT), PLAIN)
         for model in ("dual", "generative", "seq2seq")
     ),
-    _lm("ngram", uses=(("correct", "RUN", "input", "--steps", "20", "--chains", "2"),), resumable=False),
+    _lm("ngram", uses=(("correct", "RUN", "input"), CORRECT_CHAINS), resumable=False),
     _lm("lstm", *SHORT[:2], uses=(*NEURAL_LM, DIAGNOSE)),
     _lm("gru", *SHORT[:2], uses=(*NEURAL_LM, DIAGNOSE)),
     _lm("rnn", *SHORT[:2], uses=(*NEURAL_LM, DIAGNOSE)),
@@ -335,10 +351,19 @@ FAMILIES = (
     ),
     *(
         Family(
+            f"play-{network}",
+            "labels",
+            ("play", "tests.agents.tiny:Recall", "--network", network, "--warmup", "50", *PLAYED, *SHORT),
+            (("evaluate", "RUN"),),
+        )
+        for network in ("dense", "recurrent")
+    ),
+    *(
+        Family(
             f"embed-{model}",
             "text",
             ("embed", "train", "--model", model, "--threads", "1", "--min-count", "1"),
-            (("embed", "neighbors", "cat", "--vectors", "RUN"),),
+            (("vectors", "neighbors", "cat", "--vectors", "RUN"),),
             resumable=False,
         )
         for model in ("skipgram", "cbow")

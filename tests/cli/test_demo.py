@@ -27,7 +27,7 @@ def test_invalid_options_print_error(catena: Catena) -> None:
     said = catena("demo", "--model", "cnnn")
     assert said.code == 1
     assert "did you mean 'cnn'?" in said.err
-    assert matches(catena("demo", "me").sentence, "Unexpected argument 'me'. Usage: catena demo.")
+    assert matches(catena("demo", "me").sentence, "Unexpected argument 'me'. Usage: catena demo [--options].")
 
 
 def test_demo_leaves_its_run_and_a_command_that_uses_it(catena: Catena) -> None:

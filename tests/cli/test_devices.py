@@ -1,6 +1,6 @@
 """Every family of models and every command that uses it, trained on one device and used on another.
 
-Run with ``--device cpu --device cuda`` on a machine with a GPU; without the option all is on the CPU.
+Run with ``--device cpu --device cuda`` on a machine with a GPU. ``test_golden.py`` runs the same commands on the CPU.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Catena
-from tests.cli.families import DATA, FAMILIES, Family
+from tests.cli.families import DATA, FAMILIES, Family, device_option
 from tests.conftest import devices
 
 BY_NAME = {family.name: family for family in FAMILIES}
@@ -20,13 +20,10 @@ BY_NAME = {family.name: family for family in FAMILIES}
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "used_on" in metafunc.fixturenames:
         known = devices(metafunc.config)
-        pairs = [(a, b) for a in known for b in known]
-        metafunc.parametrize(("trained_on", "used_on"), pairs, ids=[f"{a}-{b}" for a, b in pairs])
-
-
-def on(words: list[str], device: str) -> tuple[str, ...]:
-    """The option that names the device, for commands that compute on one."""
-    return () if words[0] in ("average", "embed") else ("--device", device)
+        pairs = [(a, b) for a in known for b in known if (a, b) != ("cpu", "cpu")]
+        cases = [(family, *pair) for pair in pairs for family in FAMILIES]
+        names = [f"{a}-{b}-{family.name}" for family, a, b in cases]
+        metafunc.parametrize(("family", "trained_on", "used_on"), cases, ids=names)
 
 
 @pytest.fixture
@@ -40,20 +37,20 @@ def train(catena: Catena, tmp_path: Path) -> Callable[[Family, str], Path]:
             run(BY_NAME[other], device)
         DATA[family.data](folder)
         words = family.command(folder, *family.train_command)
-        result = catena(*words, *on(words, device), "-o", folder / "run")
+        result = catena(*words, *device_option(words, device), "-o", folder / "run")
         assert result.code == 0, result.err
         return folder
 
     return run
 
 
-@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 def test_commands_work_on_runs_of_any_device(
     family: Family, trained_on: str, used_on: str, catena: Catena, train: Callable[[Family, str], Path]
 ) -> None:
     folder = train(family, trained_on)
+    assert (folder / "run").is_dir()
     for use in family.uses:
         words = family.command(folder, *use)
-        result = catena(*words, *on(words, used_on))
+        result = catena(*words, *device_option(words, used_on))
         assert result.code == 0, (use, result.err)
         assert result.out, use

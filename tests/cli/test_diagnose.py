@@ -46,8 +46,8 @@ def test_simulate_prints_norms(catena: Catena) -> None:
     [
         ((), "Pass exactly one of RUN and --simulate. …"),
         (("RUN", "--simulate", "tanh"), "Pass exactly one of RUN and --simulate. …"),
-        (("RUN", "--steps", "1"), "--steps must be 2 or more, got 1. Pass 2 or more."),
-        (("RUN", "-o", "x.gif"), "--save must end in .svg or .png, got x.gif. Rename the file."),
+        (("RUN", "--steps", "1"), "--steps must be 2 or more, got 1. See --help."),
+        (("RUN", "-o", "x.gif"), "-o must end in .svg or .png, got x.gif. Rename the file."),
         (("RUN", "-o", "no/x.svg"), "Cannot write no/x.svg: there is no folder no. Create it first."),
     ],
 )
@@ -74,5 +74,5 @@ def test_diagnose_with_short_text_prints_error(catena: Catena, language_model: P
 
 def test_help_shows_both_uses_before_options(catena: Catena) -> None:
     head = catena("diagnose", "--help").out.split("options")[0]
-    assert "usage: catena diagnose [-h] [OPTIONS] RUN [FILE]\n" in head
+    assert "usage: catena diagnose RUN [FILE], or catena diagnose --simulate tanh\n" in head
     assert "Without a run: catena diagnose --simulate tanh" in " ".join(head.split())

@@ -7,10 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from catena.cli.evaluate import check_search
-from catena.cli.usage import UsageError
-from catena.data.readers.tsv_label import read
-from catena.tasks.application import PredictOptions
+from catena.data.records import read_examples
 from tests.cli.conftest import Catena, matches
 
 
@@ -18,7 +15,7 @@ def test_accuracy_matches_predictions(catena: Catena, files: Path, trained: Path
     said = catena("evaluate", trained, files / "dev.tsv")
     assert said.code == 0
     guessed = catena("predict", trained, files / "dev.tsv", "--format", "text").out.splitlines()
-    right = [example.labels[0] for example in read(files / "dev.tsv")]
+    right = [example.labels[0] for example in read_examples(files / "dev.tsv")]
     accuracy = sum(a == b for a, b in zip(right, guessed, strict=True)) / len(right)
     assert said.out.splitlines()[0] == f"read {len(right)}; used {len(right)}; dropped 0"
     assert f"accuracy {accuracy:.4f} (95 % interval 0." in said.out
@@ -27,19 +24,6 @@ def test_accuracy_matches_predictions(catena: Catena, files: Path, trained: Path
     found = json.loads(catena("evaluate", trained, files / "dev.tsv", "--format", "json").out)
     assert found["scores"]["accuracy"] == pytest.approx(accuracy)
     assert found["signatures"]["macro_f1"] == f"f1|average:macro|n={len(right)}"
-
-
-def test_unsupported_search_option_prints_error() -> None:
-    class Writer:
-        supported_options = frozenset({"n_best", "scores", "max_length"})
-        task_name = "a model of the task converse"
-
-    sentence = (
-        "--beam-size is not supported by a model of the task converse. Remove it; supported options are --max-length."
-    )
-    with pytest.raises(UsageError, match=sentence):
-        check_search(Writer(), PredictOptions(beam_size=2))  # type: ignore[arg-type]
-    check_search(Writer(), PredictOptions(max_length=2))  # type: ignore[arg-type]
 
 
 def test_checkpoints_of_a_run_can_be_evaluated(catena: Catena, files: Path, trained: Path) -> None:
@@ -52,7 +36,7 @@ def test_checkpoints_of_a_run_can_be_evaluated(catena: Catena, files: Path, trai
     ("content", "sentence"),
     [
         (b"", "is empty. Pass a file with text."),
-        (b"just words\n", "which has no labeled texts"),
+        (b"just words\n", "has no label: it is plain text"),
         ("weather\tcaf\xe9\nweather\tno\n".encode("latin-1") * 5, "x:1 is not UTF-8: byte 0xe9"),
     ],
 )

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from catena.cli.main import main
-from catena.tasks.application import PredictOptions
-from catena.tasks.translate.predictor import load_predictor
+from catena.tasks.load import load_model
+from catena.tasks.translate.config import TranslateOptions
 from tests.tasks.translate.toy import write_files
 
 TRANSFORMER = [
@@ -30,19 +30,18 @@ def trained(folder: Path, network: list[str]) -> Path:
 @pytest.mark.skipif(find_spec("ctranslate2") is None, reason="needs ctranslate2")
 def test_ctranslate2_export_translates_equally(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     import ctranslate2
-    import torch
 
     run = trained(tmp_path, TRANSFORMER)
     assert main(["export", str(run), "--to", "ctranslate2", "-o", str(tmp_path / "out")]) == 0
     assert "wrote" in capsys.readouterr().out
-    predictor = load_predictor(run, torch.device("cpu"))
+    task = load_model(run, "cpu")
     there = ctranslate2.Translator(str(tmp_path / "out"), "cpu", inter_threads=1, intra_threads=1)
     texts = ["The dog sees a man.", "A bird hears the cat today."]
-    given = [[*predictor.encoding.source.tokenizer.tokens(text), "</s>"] for text in texts]
+    given = [[*task.encoding.source.tokenizer.tokens(text), "</s>"] for text in texts]
     found = there.translate_batch(given, beam_size=1, max_decoding_length=6)
-    ours = predictor.predict(texts, PredictOptions(beam_size=1))
+    ours = task.predict(texts, TranslateOptions(beam_size=1))
     for theirs, one in zip(found, ours, strict=True):
-        assert tuple(theirs.hypotheses[0]) == one.translations[0].tokens[:6]
+        assert tuple(theirs.hypotheses[0]) == one.tokens[:6]
     assert (tmp_path / "out" / "vocabulary.json").exists() or (tmp_path / "out" / "target-vocabulary.json").exists()
     assert main(["export", str(run), "-o", str(tmp_path / "out")]) == 1
     assert "already exists" in capsys.readouterr().err

@@ -42,7 +42,7 @@ def test_streamed_text_equals_jsonl_text(catena: Catena, model: Path) -> None:
 
 def test_log_probs_equal_score(catena: Catena, model: Path) -> None:
     found = catena(
-        "generate", model, "--search", "beam", "--width", "8", "--n-best", "5", "--unknown", "--format", "jsonl",
+        "generate", model, "--search", "beam", "--beam-size", "8", "--n-best", "5", "--unknown", "--format", "jsonl",
         "--max-length", "8",
     )  # fmt: skip
     rows = [json.loads(line) for line in found.out.splitlines()]
@@ -58,20 +58,22 @@ def test_log_probs_equal_score(catena: Catena, model: Path) -> None:
 
 def test_constraints_are_satisfied(catena: Catena, model: Path) -> None:
     words = ("generate", model, "the", "a", "--n", "10", "--max-length", "9", "--format", "jsonl")
-    rows = [json.loads(line) for line in catena(*words, "--word", "cat sat", "--without", "dog").out.splitlines()]
+    rows = [json.loads(line) for line in catena(*words, "--include", "cat sat", "--exclude", "dog").out.splitlines()]
     assert len(rows) == 20
     for row in rows:
         assert "cat sat" in row["text"]
         assert "dog" not in row["text"]
-    rows = [json.loads(line) for line in catena(*words, "--pattern", "[a-d]{3} [a-z]+( ran)?").out.splitlines()]
+    rows = [json.loads(line) for line in catena(*words, "--regex", "[a-d]{3} [a-z]+( ran)?").out.splitlines()]
     for row in rows:
         assert re.fullmatch("[a-d]{3} [a-z]+( ran)?", row["text"].lstrip())
 
 
 def test_constraint_options_can_be_repeated(catena: Catena, model: Path) -> None:
-    constraints = ("--word", "dog", "--word", "cat", "--without", "a")
+    constraints = ("--include", "dog", "--include", "cat", "--exclude", "a")
     words = ("generate", model, *constraints, "the", "--n", "5", "--max-length", "9")
-    for line in catena(*words).out.splitlines():  # "the" is the prompt
+    lines = catena(*words).out.splitlines()
+    assert len(lines) == 5
+    for line in lines:  # "the" is the prompt
         assert line.startswith("the")
         assert "dog" in line.split()
         assert "cat" in line.split()
@@ -111,16 +113,16 @@ def test_shallow_fusion_changes_output(catena: Catena, language_model: Path, ngr
     ("words", "sentence"),
     [
         (
-            ("--word", "zebra"),
+            ("--include", "zebra"),
             "The phrase 'zebra' has words outside the vocabulary: 'zebra'. Remove or rephrase it.",
         ),
-        (("--word", ""), "A phrase must have at least one word, got ''. Remove or rephrase it."),
+        (("--include", ""), "A phrase must have at least one word, got ''. Remove or rephrase it."),
         (
-            ("--pattern", "[0-9]+"),
+            ("--regex", "[0-9]+"),
             "The pattern does not accept any text that the vocabulary can write. Use only characters that occur in "
             "the model's tokens.",
         ),
-        (("--fuse-weight", "-1"), "--fuse-weight must be 0 or more, got -1.0. Use 0.3, for example."),
+        (("--fuse-weight", "-1"), "--fuse-weight must be 0 or more, got -1. See --help."),
     ],
 )
 def test_invalid_constraints_print_error(
@@ -136,7 +138,7 @@ def test_invalid_constraints_print_error(
     [
         (("--temperature", "0"), "search.temperature must be greater than 0, got 0"),
         (("--search", "beem"), "search.kind is 'beem': did you mean 'beam'?"),
-        (("--search", "beam", "--n-best", "9"), "n_best must be at most width = 5, got 9"),
+        (("--search", "beam", "--n-best", "9"), "n_best must be at most beam_size = 5, got 9"),
     ],
 )
 def test_invalid_search_options_print_error(
@@ -191,7 +193,7 @@ def test_verse_with_rhymes_and_cost(catena: Catena, tmp_path: Path) -> None:
             ("--verse", "??", "--rhymes", "x", "--rhymes-from", "y"),
             "--rhymes and --rhymes-from cannot be combined. …",
         ),
-        (("--cost", "1"), "--cost must be 2 or more, got 1. Pass 2 or more."),
+        (("--cost", "1"), "--cost must be 2 or more, got 1. See --help."),
     ],
 )
 def test_invalid_verse_options_print_error(

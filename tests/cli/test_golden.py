@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Catena
-from tests.cli.families import DATA, FAMILIES, Family
+from tests.cli.families import DATA, FAMILIES, Family, device_option
 
 FOLDER = Path(__file__).parent.parent / "golden"
 BY_NAME = {family.name: family for family in FAMILIES}
@@ -30,9 +30,11 @@ def record(family: Family, catena: Catena, root: Path) -> list[str]:
     for other in family.others:
         record(BY_NAME[other], catena, root)
     DATA[family.data](folder)
-    for use in ((*family.train_command, "--device", "cpu", "-o", "RUN"), *family.uses):
-        words = family.command(folder, *(word for word in use if use[:2] != ("embed", "train") or word not in CPU))
-        result = catena(*words)
+    for use in ((*family.train_command, *device_option(family.train_command, "cpu"), "-o", "RUN"), *family.uses):
+        words = family.command(folder, *use)
+        option = () if words[0] == "train" else device_option(words, "cpu")
+        result = catena(*words, *option)
+        assert result.out, use
         shown = " ".join(words).replace(str(root), "~")
         text = (result.out + result.err).replace(str(root), "~")
         text = SPEED.sub(r"\1<speed>  <time>\3", CLOCK.sub("<time>", text.rstrip()))
@@ -57,14 +59,12 @@ def mask(block: str, trained: bool) -> str:
     return "\n".join([command, code, *(line if len(line) <= 300 else f"{line[:300]}..." for line in lines)])
 
 
-CPU = ("--device", "cpu")
-
-
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 def test_output_of_every_command_is_as_recorded(
     family: Family, catena: Catena, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     blocks = record(family, catena, tmp_path)
+    assert [block.split("\n", 2)[1] for block in blocks] == ["exit 0"] * len(blocks)
     text = "\n".join(blocks)
     exact = os.environ.get("CATENA_GOLDEN")
     if exact:

@@ -15,7 +15,7 @@ from tests.cli.conftest import Catena, matches
 def test_init_prints_config_with_comment_for_each_key(catena: Catena) -> None:
     said = catena("init", "classify")
     assert said.code == 0
-    assert said.out.startswith("# Config of the task classify: texts into classes.\n")
+    assert said.out.startswith("# Config of the task classify: texts, pictures or sounds into classes.\n")
     Path("x.toml").write_text(said.out, encoding="utf-8")
     assert parse(ClassifyConfig, read_toml(Path("x.toml"))[0]) == ClassifyConfig()
     lines = said.out.splitlines()

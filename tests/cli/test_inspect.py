@@ -13,7 +13,7 @@ from tests.cli.conftest import Catena, matches, rows, write_rows
 def test_inspect_data_files_separately_and_together(catena: Catena, files: Path) -> None:
     said = catena("inspect", files / "train.tsv")
     assert said.code == 0
-    assert said.out.startswith(f"{files / 'train.tsv'}: tsv-label\n  every line has two tab-separated fields")
+    assert said.out.startswith(f"{files / 'train.tsv'}: tsv\n  a table of 2 columns separated by tabs")
     assert "60 examples, 60 lines" in said.out
     assert "no problems found" in said.out
     leaking = write_rows(Path("leaking.tsv"), rows("train")[5:9])
@@ -35,7 +35,7 @@ def test_unusable_files_exit_with_code_1(catena: Catena, content: bytes | None) 
 
 
 def test_encoding_option_reads_latin_1(catena: Catena) -> None:
-    Path("x").write_bytes("at the caf\xe9\n".encode("latin-1"))
+    Path("x").write_bytes("at the caf\xe9\nat home\n".encode("latin-1"))
     assert catena("inspect", "x", "--encoding", "latin-1").code == 0
 
 
@@ -66,7 +66,7 @@ def test_inspect_checkpoint_prints_model(catena: Catena, trained: Path) -> None:
     [
         ([], "FILES… or RUN is missing. Usage: catena inspect FILES… or catena inspect RUN."),
         (["FILE", "RUN"], "RUN is a run and cannot be combined with other paths. …"),
-        (["RUN", "--top", "0"], "--top must be 1 or more, got 0. Pass 1 or more."),
+        (["RUN", "--top", "0"], "--top must be 1 or more, got 0. See --help."),
         (["RUN", "--tpo", "3"], "Unknown option --tpo. Did you mean --top?"),
     ],
 )
@@ -93,10 +93,10 @@ def test_score_that_is_not_finite_is_null_in_json(catena: Catena) -> None:
 
 def test_file_of_recipes_is_usable(catena: Catena, tmp_path: Path) -> None:
     one = {"title": "tea", "ingredients": ["water", "tea"], "directions": ["boil the water", "add the tea"]}
-    (tmp_path / "recipes.jsonl").write_text(json.dumps(one) + "\n", encoding="utf-8")
+    (tmp_path / "recipes.jsonl").write_text(2 * (json.dumps(one) + "\n"), encoding="utf-8")
     said = catena("inspect", "recipes.jsonl")
     assert said.code == 0, said.out
-    assert "'directions' is the text" in said.out
-    assert "1 examples" in said.out
+    assert "text = 'directions'" in said.out
+    assert "2 examples" in said.out
     (tmp_path / "others.jsonl").write_text(json.dumps({"title": "tea", "directions": "boil"}) + "\n", encoding="utf-8")
     assert catena("inspect", "others.jsonl").code == 1, "without ingredients it is not detected as recipes"

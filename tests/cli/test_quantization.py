@@ -5,16 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import torch
 
 import catena
 from catena.cli.main import main
-from catena.encoders.int8 import quantize_int8_
+from catena.engine.int8 import quantize_int8_
 from catena.errors import ConfigError
-from catena.kernels.int8_weight import Int8Weight
+from catena.kernels.linear.int8_weight import Int8Weight
 from catena.randomness import Randomness
-from catena.tasks.converse.dataset import prepare
-from catena.tasks.converse.generative import WritingPredictor, new_generative
+from catena.tasks.base import Origin
+from catena.tasks.converse.generative import GenerativeTask
+from catena.tasks.load import load_model
+from catena.tasks.sources import Sources
 from tests.cli.conftest import Catena
 from tests.tasks.converse.helpers import config, write_pairs
 from tests.tasks.translate.toy import sentences, write_files
@@ -78,7 +79,7 @@ def test_quantized_output_has_the_same_number_of_lines(
 
 @pytest.mark.parametrize("task", ["translate", "lm", "transduce"])
 def test_every_matrix_is_quantized(task: str, runs: dict[str, Path]) -> None:
-    model = catena.load(runs[task], quantization="int8")
+    model = load_model(runs[task], quantization="int8")
     held = [p for network in model.networks for p in network.parameters() if p.dim() == 2]
     assert held
     assert all(isinstance(p, Int8Weight) for p in held)
@@ -111,7 +112,7 @@ def test_unsupported_models_print_error(folder: Path, trained: Path, ngram_model
         == f"--quantization works only with trained networks, and {folder / 'dev.tsv'} is a file. Remove the option."
     )
     said = catena("predict", trained, "--quantization", "int4")
-    assert said.sentence.startswith("--quantization must be int8, got 'int4'")
+    assert said.sentence.startswith("--quantization is 'int4': did you mean 'int8'?")
 
 
 def test_other_quantizations_raise_error(folder: Path) -> None:
@@ -120,7 +121,7 @@ def test_other_quantizations_raise_error(folder: Path) -> None:
 
 
 def test_quantized_model_is_not_exported(folder: Path, tmp_path: Path) -> None:
-    model = catena.load(folder / "translate", quantization="int8")
+    model = load_model(folder / "translate", quantization="int8")
     with pytest.raises(
         ConfigError, match=r"A model with 8-bit weights cannot be exported. Load it without quantization"
     ):
@@ -129,11 +130,12 @@ def test_quantized_model_is_not_exported(folder: Path, tmp_path: Path) -> None:
 
 def test_generative_conversation_models_are_quantized(tmp_path: Path) -> None:
     own = config(write_pairs(tmp_path / "x.tsv", 3), "seq2seq")
-    task = new_generative(own, prepare(own), torch.device("cpu"), Randomness(1))
-    model = WritingPredictor(own, task.scribe)
-    (network,) = model.networks
-    before, _ = task.scribe.perplexities(task.data.dev)
-    quantize_int8_(network.eval())
-    after, _ = task.scribe.perplexities(task.data.dev)
-    assert after["perplexity"] == pytest.approx(before["perplexity"], rel=0.02)
-    assert after["perplexity"] != before["perplexity"]
+    training = GenerativeTask.prepare(own, Sources(GenerativeTask, own), Origin(Randomness(1)))
+    task, dev = training.task, training.data.dev
+    (network,) = task.networks
+    network.eval()
+    before = task.evaluate_dev(dev).scores()["perplexity"]
+    quantize_int8_(network)
+    after = task.evaluate_dev(dev).scores()["perplexity"]
+    assert after == pytest.approx(before, rel=0.02)
+    assert after != before

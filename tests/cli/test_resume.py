@@ -70,7 +70,7 @@ def measured(run: Path) -> list[dict[str, Any]]:
 def test_killed_fine_tuning_resumes_from_the_old_weights(
     catena: Catena, files: Path, trained: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    words = ["train", files / "dev.tsv", "--from", trained, "--max-epochs", "1", "-q"]
+    words = ["train", files / "dev.tsv", "--init-from", trained, "--max-epochs", "1", "-q"]
     assert catena(*words, "-o", "whole").code == 0
 
     def interrupt(*_: object) -> None:
@@ -215,12 +215,12 @@ def test_resume_accepts_steps_time_and_patience(catena: Catena, files: Path) -> 
     words = ("train", files / "train.tsv", "--model", "loglinear", "--threads", "1", "-q", "-o", "run")
     assert catena(*words, "--max-steps", "4").code == 0
     assert "max_steps reached after step 7" in catena("resume", "run", "--max-steps", "7").out
-    assert "max_steps reached after step 9" in catena("resume", "run", "--max-steps", "9", "--time", "1h").out
+    assert "max_steps reached after step 9" in catena("resume", "run", "--max-steps", "9", "--max-time", "1h").out
     assert catena("resume", "run", "--patience", "3", "-q").code == 0
     text = Path("run/config.toml").read_text(encoding="utf-8")
     assert all(line in text for line in ("max_steps = 9\n", 'max_time = "1h"\n', "patience = 3\n"))
     said = catena("resume", "run", "--max-steps", "0")
-    assert (said.code, said.sentence) == (2, "--max-steps must be 1 or more, got 0. Pass 1 or more.")
+    assert (said.code, said.sentence) == (2, "--max-steps must be 1 or more, got 0. See --help.")
     assert catena("resume", "run", "--max-time", "soon").code == 1
     assert Path("run/config.toml").read_text(encoding="utf-8") == text
 

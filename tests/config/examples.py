@@ -10,7 +10,8 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import Field, model_validator
 
-from catena.config import Config, override, parse, split_flags
+from catena.cli.parser import CommandOptions, Section, UsageError, _split
+from catena.config import Config, ConfigKey, override, parse
 from catena.errors import ConfigError
 
 
@@ -118,6 +119,16 @@ def message(schema: type[Config], data: dict[str, Any], text: str = "") -> str:
     with pytest.raises(ConfigError) as caught:
         parse(schema, data, text=text)
     return str(caught.value)
+
+
+def split_flags(
+    schema: type[Config], argv: list[str], data: dict[str, Any] | None = None
+) -> tuple[list[tuple[ConfigKey, str]], list[str]]:
+    """The keys of options with their texts, and the other words."""
+    found = _split([Section(CommandOptions), Section(schema, data or {})], argv)
+    if found.problems:
+        raise UsageError(" ".join(found.problems))
+    return [(one.key, one.text) for one in found.given[1]], found.positional
 
 
 def flagged(schema: type[Config], line: str, data: dict[str, Any] | None = None) -> Any:

@@ -10,9 +10,20 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import Field
 
-from catena.config import Config, load, override, parse, read_toml, split_flags
+from catena.config import Config, load, override, parse, read_toml
 from catena.errors import ConfigError
-from tests.config.examples import Convolution, Early, Gru, House, Lstm, Optimizer, Plain, Recurrent, message
+from tests.config.examples import (
+    Convolution,
+    Early,
+    Gru,
+    House,
+    Lstm,
+    Optimizer,
+    Plain,
+    Recurrent,
+    message,
+    split_flags,
+)
 
 
 def test_partial_section_keeps_default_values() -> None:

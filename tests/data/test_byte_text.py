@@ -38,7 +38,7 @@ def test_other_encodings_become_utf8(tmp_path: Path, encoding: str) -> None:
 @pytest.mark.parametrize(
     ("data", "encoding", "message"),
     [
-        (b"fine\n" * 9 + b"b\xffd\n", None, r"text:10 is not UTF-8: byte 0xff, near .*--encoding latin-1"),
+        (b"fine\n" * 9 + b"b\xffd\n", None, r"text:10 is not UTF-8: byte 0xff, near .*--encoding cp1252"),
         (b"fine\nfine\n a\0b\n", None, r"text:3 has a NUL byte"),
         (b"\x81\x20", "shift_jis", r"is not shift_jis: .*Pass the encoding"),
         (b"\x1f\x8b\x08nothing", None, "damaged|compressed"),

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import contextlib
 import gzip
 import os
 import re
+import threading
 import tracemalloc
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -11,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catena.data.byte_chunks import byte_blocks
-from catena.data.files import decompress, open_damaged_text, open_text, read_head, shorten
+from catena.data.files import decompress, open_damaged_text, open_text, read_head, shorten, stored_name
 from catena.errors import FormatError
 from tests.data.readers.writing import file_with
 
@@ -79,7 +82,7 @@ def test_lines_before_invalid_line_are_yielded(tmp_path: Path) -> None:
         (b"\xed\xa0\x80", None, r"x:1 is not UTF-8: byte 0xed"),
         (b"a\n\x81b\n", "cp1252", r"x:2 is not cp1252: byte 0x81 at character 1, .*--encoding utf-8"),
         (b"\xff\xfea\0b", None, r"x is not utf-16: .*truncated data.* after line 0"),
-        (b"a\0b\0\n\0", None, r"x:1 has a NUL byte at character 2, near 'a\\x00b.*UTF-16 without a byte-order mark"),
+        (b"a\0b\n", None, r"x:1 has a NUL byte at character 2, near 'a\\x00b'\. Remove the byte"),
     ],
 )
 def test_invalid_bytes_raise_error_with_location(
@@ -95,11 +98,13 @@ def test_invalid_bytes_raise_error_with_location(
     [
         (b"\x89PNG\r\n\x1a\n\0\0", r"x is a PNG picture, not a text file\. Pass a text file\.$"),
         (b"%PDF-1.4\n%\xe2\xe3\n", r"x is a PDF document, not a text"),
-        (b"PK\x03\x04\x14\0\x06\0", r"x is a zip archive \(unpack it first\), not a text"),
+        (b"PK\x03\x04\x14\0\x06\0", r"x is damaged and cannot be decompressed"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", r"x is an old Office document such as \.xls \(save it as CSV UTF-8\)"),
+        (b"version https://git-lfs.github.com/spec/v1\n\xff", r"x is a pointer of Git LFS \(run git lfs pull\)"),
         (bytes(range(1, 256)), r"x is a binary file, not a text file\. Pass a text file\.$"),
         (
             b"\xff\xd9\0\x01" * 9,
-            r"x is a binary file, not a text file\. Pass a text file\. For UTF-16 without a .* --encoding",
+            r"x is a binary file, not a text file\. Pass a text file\. If it is UTF-16 without a .* --encoding",
         ),
         (gzip.compress(b"\x89PNG\r\n", mtime=0), r"x is a PNG picture, not a text"),
         (b"caf\xe9 \x1b[0m" + b" plain text" * 9, r"x:1 is not UTF-8"),
@@ -179,3 +184,106 @@ def test_the_head_of_a_file(tmp_path: Path) -> None:
 def test_shortened_text_shows_what_cannot_be_printed() -> None:
     assert shorten("a\x1b[31m\tb\udce9") == repr("a\x1b[31m\tbé")
     assert shorten("x" * 100, 5) == "'xxxxx'…"
+
+
+# --- encodings ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("text", ["label\ttext\r\n", "naïve café\n", "a b\n", "price: 5 €\nRésumé\n" * 50])
+def test_utf16_without_mark_is_read(encoding: str, text: str, tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(text.encode(encoding))
+    assert [line for _, line in read(tmp_path / "x")] == lines_of(text)
+
+
+@pytest.mark.parametrize("content", [b"a\0" * 2, b"plain text\0\n", bytes(300), b"\0\x01" * 90, b"ab\0" * 90])
+def test_other_nul_bytes_are_not_utf16(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(content)
+    with pytest.raises(FormatError):
+        read(tmp_path / "x")
+
+
+@pytest.mark.parametrize(
+    ("content", "advice"),
+    [
+        ("caf\xe9\nna\xefve\n".encode("cp1252"), "Pass the encoding of the file: --encoding cp1252."),
+        ("5 €\n“so”\n".encode("cp1252"), "--encoding cp1252 (0x80 is €, 0x93 is “, 0x94 is ” there)."),
+        (b"caf\xe9\n" + b"plain\n" * 9, "It is the only such line: correct it, or pass --encoding cp1252 if the whole"),
+        ("schön\n".encode() * 5 + b"sch\xf6n\n", "All other lines are UTF-8, so correct this line."),
+        ("schön\n".encode() * 5 + b"sch\xf6n\n" * 2, "so the file mixes encodings: convert the lines of 6, 7."),
+        ("привет как дела\n".encode("cp1251") * 3, "such as cp1251 or koi8-r for Cyrillic"),
+        (b"a \x81\nb \xe9\n", "Pass the encoding of the file: --encoding latin-1."),
+    ],
+)
+def test_invalid_bytes_name_the_encoding(content: bytes, advice: str, tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(content)
+    with pytest.raises(FormatError, match=r"x:\d is not UTF-8: byte 0x") as raised:
+        read(tmp_path / "x")
+    assert advice in str(raised.value)
+
+
+# --- archives and pipes -------------------------------------------------------------------------------------
+
+
+def zipped(path: Path, files: dict[str, str]) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+    return path
+
+
+def test_zip_of_one_file_is_read(tmp_path: Path) -> None:
+    path = zipped(tmp_path / "x.zip", {"inner/Train.CSV": "one\ntwo\n", "__MACOSX/._Train.CSV": "x"})
+    assert read(path) == [(1, "one"), (2, "two")]
+    assert stored_name(path) == "train.csv"
+    with decompress(path) as plain:
+        assert plain.read_text() == "one\ntwo\n"
+
+
+def test_zip_of_several_files_or_none_raises_error(tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match=r"zip archive of 2 files \(a, b\)\. Unpack it and pass one"):
+        read(zipped(tmp_path / "x.zip", {"a": "1", "b": "2"}))
+    with pytest.raises(FormatError, match="zip archive of 0 files"):
+        read(zipped(tmp_path / "x.zip", {".DS_Store": "1"}))
+
+
+def test_damaged_zip_is_read_or_raises_error(tmp_path: Path) -> None:
+    whole = zipped(tmp_path / "x.zip", {"a.txt": "some text\n" * 20}).read_bytes()
+    path = tmp_path / "y.zip"
+    for at in range(len(whole)):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at + 1 :])
+        with contextlib.suppress(FormatError):
+            read(path)
+        path.write_bytes(whole[:at])
+        with contextlib.suppress(FormatError):
+            read(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "stored"),
+    [
+        ("A.CSV", "a.csv"),
+        ("a.csv.gz", "a.csv"),
+        ("a.tsv.zip", "a.tsv"),
+        ("a.jsonl.xz", "a.jsonl"),
+        ("a.zip.b", "a.zip.b"),
+    ],
+)
+def test_stored_name_is_without_the_compression(name: str, stored: str, tmp_path: Path) -> None:
+    assert stored_name(tmp_path / name) == stored
+
+
+def test_pipe_is_read_as_a_file_is(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    thread = threading.Thread(target=pipe.write_bytes, args=(gzip.compress("schön\nplain\n".encode()),))
+    thread.start()
+    assert read_head(pipe, 100)[1] == ["schön", "plain"]
+    assert read(pipe) == [(1, "schön"), (2, "plain")]
+    thread.join()
+
+
+def test_lines_with_nuls_can_be_kept(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"one\ntw\0o\n")
+    with open_text(tmp_path / "x", keep_nuls=True) as lines:
+        assert list(lines) == [(1, "one"), (2, "tw\0o")]

@@ -14,11 +14,12 @@ from catena.data.findings import Finding, LengthSummary, Lines, TagTroubles
 def test_a_finding_prints_its_first_lines() -> None:
     lines = Lines()
     assert list(lines.finding("x", "note", "one", "{}")) == []
-    for number in (7, 1200, 1300, 1400, 1500, 1600):
+    for number in (7, *range(1200, 1222)):
         lines.add(number)
     (finding,) = lines.finding("x", "warning", "one is bad", "{} are bad")
-    assert str(finding) == "warning: 6 are bad: lines 7, 1,200, 1,300, 1,400, 1,500, …"
-    assert finding.to_dict()["lines"] == [7, 1200, 1300, 1400, 1500]
+    assert str(finding).startswith("warning: 23 are bad: lines 7, 1,200, 1,201")
+    assert str(finding).endswith(", 1,218, …")
+    assert finding.to_dict()["lines"] == [7, *range(1200, 1219)]
     assert str(Finding("x", "note", "one is bad", 1, (7,))) == "note: one is bad: line 7"
 
 
@@ -55,9 +56,12 @@ def test_iob2_is_kept_when_every_i_follows_its_own_chunk(tags: list[str]) -> Non
         for i, tag in enumerate(tags, start=1)
         if tag[0] == "I" and (i == 1 or tags[i - 2] not in (tag, tag.replace("I-", "B-")))
     ]
-    found = list(troubles.findings(2))
-    assert [line for f in found for line in f.lines] == loose[:5]
-    assert sum(f.count for f in found) == len(loose)
+    found = [finding for finding in troubles.findings(2) if finding.kind != "io"]
+    if found:
+        assert [line for f in found for line in f.lines] == loose
+        assert sum(f.count for f in found) == len(loose)
+    else:
+        assert not loose or not any(tag.startswith("B-") for tag in tags)
 
 
 @given(st.lists(st.sampled_from(["O", "B-X", "I-X", "E-X", "S-X", "B-Y", "E-Y"]), min_size=1, max_size=8))
@@ -65,4 +69,4 @@ def test_bioes_is_kept_when_the_tags_can_be_read_as_chunks(tags: list[str]) -> N
     troubles = TagTroubles()
     troubles.add(1, [*tags, "S-Z"])
     whole = re.fullmatch(r"(O |S-X |B-X (I-X )*E-X |B-Y E-Y )*", "".join(tag + " " for tag in tags))
-    assert bool(list(troubles.findings(2))) == (whole is None)
+    assert any(finding.kind == "bio" for finding in troubles.findings(2)) == (whole is None)

@@ -7,14 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from catena.data.pairing import (
-    are_sentences,
-    find_pair_columns_by_name,
-    likely_break,
-    names_columns,
-    part_header,
-    sources_of_lines,
-)
+from catena.data.detect import detect_task
+from catena.data.pairing import likely_break, part_header, sources_of_lines
+from catena.data.roles import find_pair, names_pair
 
 
 @pytest.mark.parametrize("extra", [1, 3])
@@ -39,12 +34,11 @@ def test_a_file_without_lines_comes_apart_at_once() -> None:
         ("phoomate\tF UW M EY T", False),
         ("F UW M EY T\tphoomate", False),
         ("New York\tnyu york", False),
-        ("no tab at all here", False),
     ],
 )
 def test_pairs_are_sentences_if_both_sides_have_words(line: str, sentences: bool, tmp_path: Path) -> None:
-    (tmp_path / "x.tsv").write_text(f"{line}\n" * 5, encoding="utf-8")
-    assert are_sentences(tmp_path / "x.tsv") == sentences
+    (tmp_path / "x.tsv").write_text(f"{line}\nx {line}.\n", encoding="utf-8")
+    assert detect_task(tmp_path / "x.tsv") == ("translate" if sentences else "transduce")
 
 
 SENTENCES = ["A man sleeps on a couch.\tEin Mann schläft.", "Two dogs run.\tZwei Hunde rennen.", "Go!\tGeh!"]
@@ -65,7 +59,7 @@ def header_of(*lines: str) -> str | None:
      "source_text\ttarget_text", "input\toutput"],
 )  # fmt: skip
 def test_names_that_are_never_a_pair_name_the_columns_whatever_stands_below(names: str) -> None:
-    assert names_columns(names.split("\t"))
+    assert names_pair(names.split("\t"))
     for below in (SENTENCES, WORDS, []):
         assert header_of(names, *below) == names
         side = names.startswith("TGT")
@@ -79,7 +73,7 @@ def test_names_that_are_never_a_pair_name_the_columns_whatever_stands_below(name
      "article\thighlights", "original\ttranslation", "incorrect\tcorrect", "prompt\tresponse", "it\tes"],
 )  # fmt: skip
 def test_names_that_may_be_words_name_the_columns_of_sentences_alone(names: str) -> None:
-    assert not names_columns(names.split("\t"))
+    assert not names_pair(names.split("\t"))
     assert header_of(names, *SENTENCES) == header_of(names, *ANSWERS) == names
     assert header_of(names, *WORDS) is header_of(names, *PHRASES) is None, "no sentences"
     assert header_of(names, *SENTENCES * 3, "we\twir") is None, "there are bare words among the sentences"
@@ -109,7 +103,7 @@ def test_a_first_pair_is_kept(pair: str) -> None:
     ],
 )  # fmt: skip
 def test_names_tell_where_sources_and_targets_stand(names: str, sides: tuple[int, int] | None) -> None:
-    assert find_pair_columns_by_name(names.split(" ")) == sides
+    assert find_pair(names.split(" ")) == sides
 
 
 def test_nothing_has_no_header() -> None:

@@ -53,6 +53,7 @@ def table_of_readme(title: str) -> dict[str, list[int]]:
 
 
 def test_every_sentence_has_one_intent_and_a_text() -> None:
+    assert len(SPLITS) > 0
     for split in SPLITS:
         for example in LABELED[split]:
             assert isinstance(example, LabeledText)
@@ -61,6 +62,7 @@ def test_every_sentence_has_one_intent_and_a_text() -> None:
 
 
 def test_the_tagged_sentences_are_the_labeled_ones_in_the_same_order() -> None:
+    assert len(SPLITS) > 0
     for split in SPLITS:
         for tagged, labeled in zip(TAGGED[split], LABELED[split], strict=True):
             assert isinstance(tagged, Columns)
@@ -68,6 +70,7 @@ def test_the_tagged_sentences_are_the_labeled_ones_in_the_same_order() -> None:
 
 
 def test_the_tokens_are_the_text_without_its_blanks() -> None:
+    assert len(SPLITS) > 0
     for split in SPLITS:
         for tagged, labeled in zip(TAGGED[split], LABELED[split], strict=True):
             tokens = tagged.column(0)
@@ -76,6 +79,7 @@ def test_the_tokens_are_the_text_without_its_blanks() -> None:
 
 
 def test_no_word_carries_its_punctuation() -> None:
+    assert len(SPLITS) > 0
     for split in SPLITS:
         for sentence in TAGGED[split]:
             for token in sentence.column(0):
@@ -84,7 +88,7 @@ def test_no_word_carries_its_punctuation() -> None:
 
 def test_the_formats_are_recognized() -> None:
     for split in SPLITS:
-        assert detect_format(sample_path(f"assistant/{split}.tsv")).format == "tsv-label"
+        assert detect_format(sample_path(f"assistant/{split}.tsv")).format == "tsv"
         assert detect_format(sample_path(f"assistant/{split}.conll")).format == "columns"
 
 
@@ -138,6 +142,7 @@ def test_every_slot_is_in_every_split() -> None:
 
 
 def test_every_tag_sequence_is_valid_bio() -> None:
+    assert len(SPLITS) > 0
     for split in SPLITS:
         for sentence in TAGGED[split]:
             before = "O"

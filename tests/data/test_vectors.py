@@ -194,6 +194,7 @@ PACKERS = pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.com
 @PACKERS
 def test_truncated_compressed_vectors_raise_error(pack: Callable[[bytes], bytes], tmp_path: Path) -> None:
     packed = pack(TEXT * 20)
+    assert len(packed) > 20
     for length in range(2, len(packed)):
         for read in (read_vectors, read_stored_vectors):
             with pytest.raises(FormatError, match="vectors"):

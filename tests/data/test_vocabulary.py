@@ -181,6 +181,8 @@ def test_damaged_file_raises_error(content: str | None, problem: str, tmp_path: 
 
 def test_labels_are_sorted_and_counted() -> None:
     labels = Labels.count([("pos",), ("neg",), ("pos", "funny")])
+    assert labels.describe(2) == "pos 2, neg 1, …"
+    assert labels.describe(3) == "pos 2, neg 1, funny 1"
     assert labels.names == ("funny", "neg", "pos")
     assert labels.counts == (1, 1, 2)
     assert labels.ids(["pos", "neg"]) == [2, 1]

@@ -57,6 +57,7 @@ def test_search_starts_at_given_nodes():
 def test_layers_are_longest_paths(graph):
     n, edges = graph
     found = longest_paths(n, edges)
+    assert n > 0
     for node in range(n):
         before = [found[a] for a, b in edges if b == node]
         assert found[node] == max(before, default=-1) + 1
@@ -97,6 +98,7 @@ def test_items_of_column_do_not_overlap(graph):
     labels = [DrawingSize(15.0, 15.0, 8.0 * (1 + i % 2), 8.0) for i in range(len(edges))]
     layout = layout_graph(sizes, edges, labels, (20.0, 6.0))
     taken: dict[int, list[tuple[float, float]]] = {}
+    assert len(sizes) > 0
     for size, column, y in zip(sizes, layout.columns, layout.heights, strict=True):
         taken.setdefault(column, []).append((y - size.above, y + size.below))
     for (a, b), label, route in zip(edges, labels, layout.routes, strict=True):

@@ -51,7 +51,7 @@ def test_missing_extra_error_shows_install_command(monkeypatch, tmp_path):
         return original(name, *arguments, **options)
 
     monkeypatch.setattr("catena.extras.importlib.import_module", missing)
-    with pytest.raises(MissingExtraError, match=r"drawing PNG files needs .* pip install 'catena\[png\]'"):
+    with pytest.raises(MissingExtraError, match=r"drawing PNG files needs .* pip install resvg-py"):
         PICTURE.save(tmp_path / "tree.png")
     assert list(tmp_path.iterdir()) == []
 

@@ -41,6 +41,7 @@ def in_order(children: list[list[int]], depths: list[int]) -> dict[int, list[int
 def test_nothing_overlaps_and_order_is_kept(tree, gap):
     widths, children, depths = tree
     xs = tree_layout(widths, children, gap)
+    assert len(xs) == len(widths)
     for row in in_order(children, depths).values():
         for a, b in pairwise(row):
             assert xs[b] - xs[a] >= (widths[a] + widths[b]) / 2 + gap - 1e-9
@@ -84,6 +85,7 @@ def test_two_children_are_as_close_as_their_subtrees_allow(tree):
     """If a node has two children, some level of the two subtrees is exactly the gap apart."""
     widths, children, depths = tree
     xs = tree_layout(widths, children, 5.0)
+    assert len(children) > 0
     for below in children:
         if len(below) == 2:
             edges = []

@@ -15,6 +15,7 @@ from catena.encoders.config import (
     PoolingConfig,
     PoolingName,
     RecurrentConfig,
+    SpectrogramConfig,
 )
 from catena.encoders.fused import FusedRecurrence
 
@@ -22,7 +23,7 @@ SECTIONS = get_args(get_args(EncoderConfig)[0])
 
 
 def test_every_encoder_kind_has_a_builder() -> None:
-    assert {section().kind for section in SECTIONS} == set(ENCODERS)
+    assert {section().kind for section in (*SECTIONS, SpectrogramConfig)} == set(ENCODERS)
     assert set(get_args(PoolingName)) == set(POOLINGS)
 
 

@@ -23,6 +23,7 @@ class TestConvolution(EncoderLaws):
             {"n_layers": 2, "residual": True, "dropout": 0.5},
             {"norm": "layer", "activation": "gelu"},
             {"norm": "batch", "activation": "prelu"},
+            {"n_layers": 3, "windows": (3,), "dilations": (1, 2), "residual": True},
         ],
         ids=str,
     )
@@ -32,9 +33,12 @@ class TestConvolution(EncoderLaws):
 
 
 class TestCausalConvolution(CausalEncoderLaws):
-    @pytest.fixture(params=[1, 3])
+    @pytest.fixture(params=[(1, (1,)), (3, (1,)), (2, (3, 1))])
     def make(self, request: pytest.FixtureRequest) -> Callable[[], Encoder]:
-        settings = ConvolutionConfig(windows=(2, 3), filters=12, padding="causal", n_layers=request.param)
+        n_layers, dilations = request.param
+        settings = ConvolutionConfig(
+            windows=(2, 3), filters=12, padding="causal", n_layers=n_layers, dilations=dilations
+        )
         return lambda: build_encoder(settings, 5)
 
 
@@ -43,15 +47,19 @@ def test_centered_convolution_depends_on_later_positions() -> None:
 
 
 @pytest.mark.parametrize("padding", ["same", "causal"])
+@pytest.mark.parametrize("dilation", [1, 2])
 @pytest.mark.parametrize("window", [1, 2, 3, 4, 7])
-def test_convolution_window_equals_plain_loops(padding: str, window: int) -> None:
+def test_convolution_window_equals_plain_loops(padding: str, window: int, dilation: int) -> None:
     encoder = build_convolution(
-        ConvolutionConfig(windows=(window,), filters=3, padding=padding, activation="identity"), 2
+        ConvolutionConfig(windows=(window,), filters=3, padding=padding, activation="identity", dilations=(dilation,)),
+        2,
     ).double()
     convolution = encoder.layers[0].convolutions[0]
-    kernel = convolution.weight.detach().numpy().transpose(2, 0, 1)  # w f d
+    taps = convolution.weight.detach().numpy().transpose(2, 0, 1)  # w f d
+    kernel = np.zeros(((window - 1) * dilation + 1, *taps.shape[1:]))
+    kernel[::dilation] = taps  # a dilated kernel is a longer one with zeros between its taps
     bias = convolution.bias.detach().numpy()
-    before = window - 1 if padding == "causal" else (window - 1) // 2
+    before = (window - 1 if padding == "causal" else (window - 1) // 2) * dilation
     lengths = torch.tensor([5, 2])
     x = torch.randn(2, 5, 2, dtype=torch.float64)
     y = encoder(x, lengths).detach().numpy()

@@ -32,7 +32,9 @@ def test_init_identity_recurrent_matrices(cell: str) -> None:
 
 @pytest.mark.parametrize("cell", CELLS)
 def test_init_orthogonal_recurrent_matrices(cell: str) -> None:
-    for block in made(cell, "orthogonal").recurrent_blocks():
+    blocks = list(made(cell, "orthogonal").recurrent_blocks())
+    assert blocks
+    for block in blocks:
         torch.testing.assert_close(block @ block.t(), torch.eye(40), atol=1e-5, rtol=0)
         assert not torch.equal(block, torch.eye(40))
 
@@ -54,6 +56,8 @@ def test_init_xavier_and_depth_scaled_are_uniform(cell: str) -> None:
 @pytest.mark.parametrize("cell", CELLS)
 def test_init_he_is_normal_with_variance_two_over_fan_in(cell: str) -> None:
     recurrence = made(cell, "he")
+    assert list(recurrence.input_blocks())
+    assert list(recurrence.recurrent_blocks())
     for block in recurrence.input_blocks():
         assert block.var().item() == pytest.approx(2 / 30, rel=0.2)
     for block in recurrence.recurrent_blocks():

@@ -39,6 +39,7 @@ def test_every_option_has_a_description() -> None:
 
 def test_every_encoder_kind_is_read_from_a_config() -> None:
     kinds = [get_args(c.model_fields["kind"].annotation)[0] for c in get_args(get_args(EncoderConfig)[0])]
+    assert len(kinds) > 0
     for kind in kinds:
         assert parse(Holder, {"encoder": {"kind": kind}}).encoder.kind == kind
         assert kind in to_toml(parse(Holder, {"encoder": {"kind": kind}}))
@@ -87,5 +88,7 @@ def test_encoder_config_invalid_values_raise(values: dict[str, Any], sentence: s
 
 def test_default_config_of_every_kind_is_valid() -> None:
     adapter = TypeAdapter(EncoderConfig)
-    for section in get_args(get_args(EncoderConfig)[0]):
+    sections = get_args(get_args(EncoderConfig)[0])
+    assert sections
+    for section in sections:
         assert adapter.validate_python(section().model_dump()) == section()

@@ -157,7 +157,9 @@ def test_text_convolution_all_parameters_get_gradients(options: dict[str, object
     module = build(filters=20, **options)
     y = module(batch(), LENGTHS)
     (y * torch.randn_like(y)).sum().backward()
-    for name, parameter in module.named_parameters():
+    parameters = dict(module.named_parameters())
+    assert parameters
+    for name, parameter in parameters.items():
         assert parameter.grad is not None, name
         assert (parameter.grad != 0).any(), name
 

@@ -126,6 +126,7 @@ def test_transformer_dropout_applies_only_in_training() -> None:
 
 def test_depth_scaled_weights_decrease_with_the_layer() -> None:
     encoder = build_transformer(settings(d=32, d_ff=64, n_layers=4, init="depth_scaled"), 32)
+    assert len(encoder.layers) > 0
     for number, layer in enumerate(encoder.layers, start=1):
         for weight, bound in (
             (layer.attention.query.weight, math.sqrt(6 / 64)),
@@ -145,6 +146,7 @@ def test_learned_positions_raise_for_longer_sequences() -> None:
 
 def test_small_init_has_small_weights_and_smaller_output_matrices() -> None:
     encoder = build_transformer(settings(d=64, d_ff=256, n_layers=8, init="small"), 64)
+    assert len(encoder.layers) > 0
     for layer in encoder.layers:
         for weight, deviation in (
             (layer.attention.query.weight, 0.02),

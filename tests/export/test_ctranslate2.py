@@ -54,6 +54,7 @@ def test_exported_model_generates_same_targets(kind: dict[str, Any], tmp_path: P
     for width, found in ((1, greedy(stepper, stepper.start(3), 8)), (3, beam(stepper, stepper.start(3), 3, 8))):
         limits = {"min_decoding_length": 0, "max_decoding_length": 8}
         options = {"beam_size": width, "return_scores": True, "length_penalty": 0, **limits}
+        assert len(found) == 3
         for theirs, (ours, *_) in zip(there.translate_batch(given, **options), found, strict=True):
             assert theirs.hypotheses[0] == [TOKENS.target[i] for i in ours.ids]
             assert theirs.scores[0] == pytest.approx(ours.log_prob, abs=1e-4)

@@ -37,7 +37,7 @@ def plain_symbol(symbol: Symbol) -> tuple[str] | str:
 
 def strings(longest: int) -> list[tuple[str, ...]]:
     """Return all strings over the words, up to a length."""
-    return [words for n in range(longest + 1) for words in itertools.product(WORDS, repeat=n)]
+    return [(), *(words for n in range(1, longest + 1) for words in itertools.product(WORDS, repeat=n))]
 
 
 def built(rules: list[OracleRule]) -> Grammar:

@@ -12,7 +12,7 @@ from catena.data.readers import brackets
 from catena.errors import DataError, ImpossibleError
 from catena.grammar.files import format_grammar, parse_grammar
 from catena.grammar.induction import InducedGrammar, Induction, induce, plain_label
-from catena.grammar.words import word_classes
+from catena.grammar.word_classes import word_classes
 
 TREES = """
 ( (S (NP-SBJ-1 (DT the) (NN dog)) (VP (VBD saw) (NP (DT a) (JJ big) (JJ red) (NN cat))) (. .)))
@@ -102,6 +102,7 @@ OPTIONS = [
 def test_restore_inverts_derivation(trees: list[Tree], options: Induction) -> None:
     found = induce(trees, options)
     plain = induce(trees, Induction(options.strip_functions, options.drop_traces))
+    assert len(trees) > 0
     for tree in trees:
         parse = found.derivation(tree)
         assert parse.words() == plain.derivation(tree).words()

@@ -68,6 +68,7 @@ def test_every_parse_of_normal_form_is_parse_of_grammar(rules: list[OracleRule])
     grammar = built(rules)
     assume(usable(grammar))
     normal = to_normal_form(grammar)
+    assert normal.grammar.rules
     for words in strings(2):
         for parse in CFGParser(normal.grammar).parses(words):
             restored = normal.restore(parse)

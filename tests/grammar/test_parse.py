@@ -255,7 +255,9 @@ def test_weighted_grammar_of_several_files(real_data: Path) -> None:
     folder = real_data / "grammars" / "holygrail_pcfg"
     grammar = read_grammar([folder / f"{name}.gr" for name in ("S1", "S2", "Vocab")]).normalized()
     parser = CFGParser(grammar)
-    for sentence in (folder / "dev.sen").read_text().splitlines()[:12]:
+    sentences = (folder / "dev.sen").read_text().splitlines()[:12]
+    assert len(sentences) == 12
+    for sentence in sentences:
         total, best = parser.log_total(sentence), parser.parse(sentence)
         assert best.words() == tuple(sentence.split())
         assert -math.inf < best.log_weight <= total < 0

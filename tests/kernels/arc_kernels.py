@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from catena.kernels.common.sums import RowSums
+
 LogPartition = Callable[[Tensor, Tensor, bool], Tensor]
 
 
@@ -71,17 +73,17 @@ def compiled_code_may_ask(log_partition: LogPartition) -> None:
     assert torch.allclose(*(torch.autograd.grad(x, arcs)[0] for x in (found, ask(arcs))))
 
 
-def hold_to_the_rules_of_torch(name: str, best: Any, top: Any) -> None:
+def hold_to_the_rules_of_torch(sums: RowSums, best: Any, top: Any) -> None:
     """Schemas, shapes for tracing and gradients of all operators of a kind of trees."""
     arcs, lengths, scale = drawn(3, 4), torch.tensor([4, 0, 2]), torch.ones(3).double()
-    sums = {end: getattr(torch.ops.catena, f"{name}_{end}").default for end in ("one_way", "both_ways", "slopes")}
-    chances = sums["both_ways"](arcs, lengths, True)[1]
+    marginals = sums.keep_op(arcs, lengths, True)[1]
     shapes = ("test_schema", "test_faketensor")
     torch.library.opcheck(best.overload, (arcs, lengths, True), test_utils=shapes)
     torch.library.opcheck(top.overload, (arcs[..., None].contiguous(), lengths, False, 3), test_utils=shapes)
-    torch.library.opcheck(sums["slopes"], (scale, arcs, lengths, chances, True), test_utils=shapes)
+    torch.library.opcheck(sums.gradients_op.overload, (scale, arcs, lengths, True, marginals), test_utils=shapes)
     arcs.requires_grad_()
-    torch.library.opcheck(sums["both_ways"], (arcs, lengths, True), test_utils=shapes)
-    torch.library.opcheck(sums["one_way"], (arcs, lengths, True), test_utils=(*shapes, "test_autograd_registration"))
+    torch.library.opcheck(sums.keep_op.overload, (arcs, lengths, True), test_utils=shapes)
+    rules = (*shapes, "test_autograd_registration")
+    torch.library.opcheck(sums.log_z_op.overload, (arcs, lengths, True), test_utils=rules)
     stacked = torch.vmap(lambda x: best(x, lengths, True))(torch.stack((drawn(3, 4), drawn(3, 4, seed=2))))
     assert torch.equal(stacked[1], best(drawn(3, 4, seed=2), lengths, True))

@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from catena.kernels.alignment import _both_ways, _one_way, _slopes_op, log_partition, plain_log_partition
-from catena.kernels.alignment_loops import TOGETHER
-from catena.kernels.alignment_search import best, top
+from catena.kernels.alignment.cpu import TOGETHER
+from catena.kernels.alignment.ops import SUMS, best, log_partition, top
+from catena.kernels.alignment.reference import log_partition_reference
 from catena.structure.alignment import Alignment
 from catena.structure.backend import use_backend
 from tests.laws.structure_checks import kept_for_backward
@@ -29,13 +29,15 @@ LENGTHS = torch.tensor([4, 0, 2]), torch.tensor([5, 2, 0])
 @pytest.mark.parametrize("shared", [False, True])
 def test_operators_keep_the_rules_of_torch(shared: bool) -> None:
     scores = drawn(3, 4, 5, shared=shared)
-    marginals = _both_ways(*scores, *LENGTHS)[1:]
+    marginals = SUMS.keep_op(*scores, *LENGTHS)[1:]
     wanted = [x.clone().requires_grad_() for x in scores]
     shapes = ("test_schema", "test_faketensor")
-    torch.library.opcheck(_one_way.overload, (*wanted, *LENGTHS), test_utils=(*shapes, "test_autograd_registration"))
-    torch.library.opcheck(_both_ways.overload, (*wanted, *LENGTHS), test_utils=shapes)
+    torch.library.opcheck(
+        SUMS.log_z_op.overload, (*wanted, *LENGTHS), test_utils=(*shapes, "test_autograd_registration")
+    )
+    torch.library.opcheck(SUMS.keep_op.overload, (*wanted, *LENGTHS), test_utils=shapes)
     gradients = torch.ones(3).double(), *wanted, *LENGTHS, *marginals
-    torch.library.opcheck(_slopes_op.overload, gradients, test_utils=shapes)
+    torch.library.opcheck(SUMS.gradients_op.overload, gradients, test_utils=shapes)
     torch.library.opcheck(best.overload, (*scores, *LENGTHS), test_utils=shapes)
     torch.library.opcheck(top.overload, (*scores, *LENGTHS, 3), test_utils=shapes)
 
@@ -45,7 +47,7 @@ def test_operators_keep_the_rules_of_torch(shared: bool) -> None:
 def test_long_sequences_equal_the_plain_program(scale: float, shared: bool) -> None:
     scores = [x.requires_grad_() for x in drawn(3, 30, 40, scale, shared=shared)]
     lengths = torch.tensor([30, 17, 9]), torch.tensor([40, 3, 21])
-    plain, ours = plain_log_partition(*scores, *lengths), log_partition(*scores, *lengths)
+    plain, ours = log_partition_reference(*scores, *lengths), log_partition(*scores, *lengths)
     assert torch.allclose(plain, ours, rtol=1e-13, atol=1e-11)
     for expected, found in zip(*(torch.autograd.grad(x.sum(), scores) for x in (plain, ours)), strict=True):
         assert (expected - found).abs().max() < 1e-13 * max(1, scale) * 70

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from catena.kernels.arborescence import best, top
+from catena.kernels.dependency.ops_nonprojective import best, top
 from catena.structure import nonprojective_search
 from tests.kernels.arc_kernels import drawn
 from tests.oracle.dependency import all_trees

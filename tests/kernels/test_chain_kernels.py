@@ -9,11 +9,13 @@ import torch
 from torch import Tensor
 
 from catena.errors import DataError
-from catena.kernels import chain as kernels
-from catena.kernels import chain_score, chain_search, threads
-from catena.kernels.chain_loops import BOTH_WAYS
-from catena.kernels.chain_rows import Chains
-from catena.kernels.ops import TorchOperator
+from catena.kernels.chain import ops as kernels
+from catena.kernels.chain import ops_score as chain_score
+from catena.kernels.chain import ops_search as chain_search
+from catena.kernels.chain.arrays import Chains
+from catena.kernels.chain.cpu import BOTH_WAYS
+from catena.kernels.common import threads
+from catena.kernels.common.ops import TorchOperator
 from catena.structure.backend import use_backend
 from catena.structure.chain import LinearChain
 from catena.structure.constraints import ChainConstraint
@@ -171,8 +173,8 @@ class TestOperators:
         torch.library.opcheck(op.overload, inputs, test_utils=tests)
 
     def test_sums(self) -> None:
-        self.check(kernels._one_way, *arguments())
-        self.check(kernels._both_ways, *arguments())
+        self.check(kernels.SUMS.log_z_op, *arguments())
+        self.check(kernels.SUMS.keep_op, *arguments())
 
     def test_scores_and_log_probabilities(self) -> None:
         tags = torch.tensor([[0, 1, 1], [1, 0, 0], [0, 0, 1], [1, 1, 0]])

@@ -8,7 +8,7 @@ import struct
 import pytest
 from numba import njit
 
-from catena.kernels.floats import BIAS, BITS, LN2, LN2_HIGH, LN2_LOW, bits_of, float64_of, log_add
+from catena.kernels.common.floats import BIAS, BITS, LN2, LN2_HIGH, LN2_LOW, bits_of, float64_of, log_add
 from tests.oracle.moments import log_add as log_add_plainly
 
 

@@ -14,8 +14,8 @@ from torch.func import functional_call, hessian, jvp, vmap
 from catena.encoders.text_convolution import TextConvolution
 from catena.encoders.tree_batch import TreeBatchBuilder
 from catena.encoders.tree_lstm import NaryTreeLSTM
-from catena.kernels.arc_sums import sum_labels
-from catena.kernels.output_softmax import softmax_log_prob, softmax_loss
+from catena.kernels.dependency.ops import sum_labels
+from catena.kernels.softmax.ops import softmax_log_prob, softmax_loss
 
 STEP = 1e-5
 TARGETS = torch.tensor([2, 0, 4, 4])

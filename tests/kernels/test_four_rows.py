@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from catena.kernels.batched_matvec import LONG, TOGETHER, four_times_matrix
-from catena.kernels.jit import jit
+from catena.kernels.chain.cpu_matvec import LONG, TOGETHER, four_times_matrix
+from catena.kernels.common.jit import jit
 
 
 @jit("2", "3", "i", "2")

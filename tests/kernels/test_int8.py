@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
-from catena.encoders.int8 import quantize_int8_
-from catena.kernels import int8_products
-from catena.kernels.int8_products import packed8, quantize, quantize_rows
-from catena.kernels.int8_weight import LONGEST, Int8Matrix, Int8Weight, pack_panels
-from catena.kernels.panel_gemm import PANEL_COLUMNS
+from catena.engine.int8 import quantize_int8_
+from catena.kernels.linear import cpu_int8 as int8_products
+from catena.kernels.linear.cpu import PANEL_COLUMNS
+from catena.kernels.linear.cpu_int8 import packed8, quantize, quantize_rows
+from catena.kernels.linear.int8_weight import LONGEST, Int8Matrix, Int8Weight, pack_panels
 
 
 def reference(x: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> np.ndarray:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from catena.kernels import scratch
-from catena.kernels.scratch import scratch_array
+from catena.kernels.common import scratch
+from catena.kernels.common.scratch import scratch_array
 
 
 @pytest.fixture(autouse=True)

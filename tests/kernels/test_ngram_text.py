@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from catena.kernels.ngram_text import KINDS, hash_names, insert_keys, tokenize_lines
+from catena.kernels.ngram.cpu_text import KINDS, hash_names, insert_keys, tokenize_lines
 
 BEGIN, END, UNKNOWN = 900, 901, 902
 BLANKS = " \t\x0b\x0c\x1c\x1f\x85\xa0\u1680\u2003\u2028\u202f\u205f\u3000"

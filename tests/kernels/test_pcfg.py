@@ -9,9 +9,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from catena.kernels import pcfg, pcfg_low_rank, pcfg_solve
-from catena.kernels.pcfg_search import best
-from catena.kernels.pcfg_top import top
+from catena.kernels.common.sums import RowSums
+from catena.kernels.pcfg import solve as pcfg_solve
+from catena.kernels.pcfg.ops import LOW_RANK_SUMS, SUMS
+from catena.kernels.pcfg.ops_search import best, top
 from catena.structure.low_rank_pcfg import LowRankPCFG
 from catena.structure.pcfg import PCFG
 from tests.laws.structure_checks import kept_for_backward
@@ -39,7 +40,7 @@ def low_rank(b: int, t: int, g: int = 1, scale: float = 1.0, spans: bool = False
     return [words, *matrices, drawn(g, R, N + P, seed=7, scale=scale), roots, by_spans]
 
 
-KINDS: list[tuple[Any, Any]] = [(pcfg, dense), (pcfg_low_rank, low_rank)]
+KINDS: list[tuple[RowSums, Any]] = [(SUMS, dense), (LOW_RANK_SUMS, low_rank)]
 
 
 def value_and_slopes(function: Any, scores: list[Tensor | None], lengths: Tensor) -> tuple[Tensor, list[Tensor]]:
@@ -50,81 +51,83 @@ def value_and_slopes(function: Any, scores: list[Tensor | None], lengths: Tensor
     return log_z.detach(), list(torch.autograd.grad(total, [x for x in inputs if x is not None]))
 
 
-def agree(module: Any, scores: list[Tensor | None], lengths: Tensor, size: float = 1.0) -> None:
-    expected, expected_slopes = value_and_slopes(module.plain_log_partition, scores, lengths)
-    found, gradients = value_and_slopes(module.log_partition, scores, lengths)
+def agree(sums: RowSums, scores: list[Tensor | None], lengths: Tensor, size: float = 1.0) -> None:
+    expected, expected_slopes = value_and_slopes(sums.reference, scores, lengths)
+    found, gradients = value_and_slopes(sums.log_partition, scores, lengths)
     assert torch.allclose(expected, found, rtol=1e-13, atol=1e-11 * size)
     for a, b in zip(expected_slopes, gradients, strict=True):
         assert (a - b).abs().max() < 1e-11 * size
 
 
-@pytest.mark.parametrize(("module", "make"), KINDS)
+@pytest.mark.parametrize(("sums", "make"), KINDS)
 class TestBothKinds:
     @pytest.mark.parametrize("groups", [1, 2, 4])
     @pytest.mark.parametrize("lengths", [[9, 9, 9, 9], [9, 2, 0, 5], [1, 1, 1, 1]])
-    def test_any_lengths_and_any_sharing(self, module: Any, make: Any, groups: int, lengths: list[int]) -> None:
-        agree(module, make(4, 9, groups), torch.tensor(lengths))
+    def test_any_lengths_and_any_sharing(self, sums: RowSums, make: Any, groups: int, lengths: list[int]) -> None:
+        agree(sums, make(4, 9, groups), torch.tensor(lengths))
 
     @pytest.mark.parametrize("scale", [1e-3, 30.0, 300.0, 1e4])
-    def test_any_range_of_scores(self, module: Any, make: Any, scale: float) -> None:
-        agree(module, make(3, 7, scale=scale, spans=True), torch.tensor([7, 6, 3]), size=max(scale, 1) * 10)
+    def test_any_range_of_scores(self, sums: RowSums, make: Any, scale: float) -> None:
+        agree(sums, make(3, 7, scale=scale, spans=True), torch.tensor([7, 6, 3]), size=max(scale, 1) * 10)
 
-    def test_sparse_rules_words_and_spans(self, module: Any, make: Any) -> None:
+    def test_sparse_rules_words_and_spans(self, sums: RowSums, make: Any) -> None:
         scores = make(4, 8, spans=True)
         for i, x in enumerate(scores):
             hole = torch.rand(x.shape, generator=torch.Generator().manual_seed(i)) < 0.3
             scores[i] = x.masked_fill(hole, -math.inf)
         lengths = torch.tensor([8, 7, 5, 2])
-        agree(module, scores, lengths)
-        exact = module._inside_op(*scores, lengths, False)[1]
+        agree(sums, scores, lengths)
+        exact = sums.keep_op(*scores, lengths)[1]
         assert exact.all(), "what is impossible must not be taken for lost"
 
-    def test_what_a_float_cannot_hold_is_noticed(self, module: Any, make: Any) -> None:
+    def test_what_a_float_cannot_hold_is_noticed(self, sums: RowSums, make: Any) -> None:
         scores = make(2, 4)
         scores[0][0, :, 1:] = -1e3  # the first preterminal alone is likely, and no rule can use it
-        if module is pcfg:
+        if sums is SUMS:
             scores[1][:, :, N, :], scores[1][:, :, :, N] = -math.inf, -math.inf
         else:
             scores[2][:, :, N], scores[3][:, :, N] = -math.inf, -math.inf
         lengths = torch.tensor([4, 4])
-        assert module._inside_op(*scores, lengths, False)[1].tolist() == [False, True]
-        agree(module, scores, lengths, size=1e4)
+        assert sums.keep_op(*scores, lengths)[1].tolist() == [False, True]
+        agree(sums, scores, lengths, size=1e4)
 
-    def test_chunks_of_a_batch_are_put_together(self, module: Any, make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_chunks_of_a_batch_are_put_together(
+        self, sums: RowSums, make: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         lengths = torch.tensor([6, 0, 3, 5, 1])
-        whole = value_and_slopes(module.log_partition, make(5, 6, spans=True), lengths)
-        own = value_and_slopes(module.log_partition, make(5, 6, 5, spans=True), lengths)
+        whole = value_and_slopes(sums.log_partition, make(5, 6, spans=True), lengths)
+        own = value_and_slopes(sums.log_partition, make(5, 6, 5, spans=True), lengths)
         monkeypatch.setattr(pcfg_solve, "AT_ONCE", 2500)
         for expected, groups in ((whole, 1), (own, 5)):
-            found = value_and_slopes(module.log_partition, make(5, 6, groups, spans=True), lengths)
+            found = value_and_slopes(sums.log_partition, make(5, 6, groups, spans=True), lengths)
             assert torch.allclose(expected[0], found[0])
             assert all(torch.allclose(a, b) for a, b in zip(expected[1], found[1], strict=True))
 
-    def test_operators_keep_the_rules_of_torch(self, module: Any, make: Any) -> None:
+    def test_operators_keep_the_rules_of_torch(self, sums: RowSums, make: Any) -> None:
         rules = ("test_schema", "test_faketensor")
         lengths = torch.tensor([3, 2])
         for spans in (False, True):
             scores = make(2, 3, spans=spans)
-            torch.library.opcheck(module._inside_op.overload, (*scores, lengths, True), test_utils=rules)
-            _, exact, chart, e = module._inside_op(*scores, lengths, True)
+            torch.library.opcheck(sums.keep_op.overload, (*scores, lengths), test_utils=rules)
+            _, exact, chart, e = sums.keep_op(*scores, lengths)
             scale = torch.ones(2).double()
             torch.library.opcheck(
-                module._slopes_op.overload, (scale, *scores, lengths, exact, chart, e), test_utils=rules
+                sums.gradients_op.overload, (scale, *scores, lengths, exact, chart, e), test_utils=rules
             )
 
-    def test_a_gradient_may_be_asked_for_without_notice(self, module: Any, make: Any) -> None:
-        """The operator itself, called without keeping the chart, as a compiled graph may do."""
+    def test_a_gradient_may_be_asked_for_without_notice(self, sums: RowSums, make: Any) -> None:
+        """log Z alone, without keeping the chart, as a compiled graph may call it."""
         scores, lengths = make(2, 4), torch.tensor([4, 3])
-        expected = value_and_slopes(module.log_partition, scores, lengths)[1]
-        found = value_and_slopes(lambda *x: module._inside_op(*x, False)[0], scores, lengths)[1]
+        expected = value_and_slopes(sums.log_partition, scores, lengths)[1]
+        found = value_and_slopes(sums.log_z_op, scores, lengths)[1]
         assert all(torch.allclose(a, b) for a, b in zip(expected, found, strict=True))
 
-    def test_what_is_kept_for_backward_is_the_chart(self, module: Any, make: Any) -> None:
+    def test_what_is_kept_for_backward_is_the_chart(self, sums: RowSums, make: Any) -> None:
         scores = make(3, 10)
         inputs = [None if x is None else x.requires_grad_() for x in scores]
         mine = {x.untyped_storage().data_ptr() for x in inputs if x is not None}
         with kept_for_backward() as sizes:
-            module.log_partition(*inputs, torch.tensor([10, 10, 7])).sum().backward()
+            sums.log_partition(*inputs, torch.tensor([10, 10, 7])).sum().backward()
         assert sum(size for at, size in sizes.items() if at not in mine) <= 3 * 55 * (N + 1) * 8 + 100
 
 
@@ -137,7 +140,7 @@ def grammars(scale: float = 1.0) -> list[PCFG | LowRankPCFG]:
 
 
 def test_threads_share_out_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    from catena.kernels import threads
+    from catena.kernels.common import threads
 
     monkeypatch.setattr(threads, "WORTH_A_THREAD", 1)
     for grammar in grammars():

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catena.kernels.geometry import hulls, tours, triangulations
+from catena.kernels.geometry.cpu import hulls, tours, triangulations
 
 Points = list[tuple[float, float]]
 
@@ -81,6 +81,7 @@ def test_a_hull_has_the_corners_and_nothing_else(sets: list[Points]) -> None:
 
 def test_hulls_of_scattered_points() -> None:
     sets = scattered(20, 9)
+    assert len(sets) > 0
     for points, found in zip(sets, run(hulls, sets, 11), strict=True):
         check_hull(points, found)
 
@@ -121,6 +122,7 @@ def test_triangles_have_empty_circles_and_fill_the_hull(sets: list[Points]) -> N
 
 def test_triangles_of_scattered_points() -> None:
     sets = scattered(10, 8, seed=3)
+    assert len(sets) > 0
     for points, found in zip(sets, run(triangulations, sets, 60), strict=True):
         wanted = {
             frozenset(three)
@@ -138,6 +140,7 @@ def test_a_tour_is_the_shortest_of_all(sets: list[Points]) -> None:
 
 def test_tours_of_scattered_points_begin_at_the_left_and_go_counterclockwise() -> None:
     sets = scattered(12, 7, seed=5)
+    assert len(sets) > 0
     for points, found in zip(sets, check_tours(sets), strict=True):
         assert points[found[0]] == min(points)
         assert area(points, [*found, found[0]]) > 0
@@ -145,6 +148,7 @@ def test_tours_of_scattered_points_begin_at_the_left_and_go_counterclockwise() -
 
 def check_tours(sets: list[Points]) -> list[list[int]]:
     answers = run(tours, sets, max(map(len, sets)))
+    assert answers
     for points, found in zip(sets, answers, strict=True):
         assert sorted(found) == list(range(len(points)))
         best = min(length(points, (0, *rest)) for rest in permutations(range(1, len(points))))

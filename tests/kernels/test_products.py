@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catena.kernels.small_batch_linear import FEW, MOST, FewRows
+from catena.kernels.linear.ops import MAX_ROWS, MAX_WEIGHTS, PackedLinear
 
 
 @settings(deadline=None, max_examples=60)
@@ -16,23 +16,23 @@ def test_every_size(n: int, d_in: int, d_out: int, seed: int) -> None:
     draw = torch.Generator().manual_seed(seed)
     x, weight = torch.randn(n, d_in, generator=draw), torch.randn(d_out, d_in, generator=draw)
     wanted = (x.double() @ weight.double().t()).float()
-    torch.testing.assert_close(FewRows(weight)(x), wanted, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(PackedLinear(weight)(x), wanted, rtol=1e-5, atol=1e-5)
 
 
 def test_rows_that_do_not_lie_side_by_side() -> None:
     x, weight = torch.randn(7, 5).t(), torch.randn(3, 7)
-    torch.testing.assert_close(FewRows(weight)(x), x @ weight.t())
+    torch.testing.assert_close(PackedLinear(weight)(x), x @ weight.t())
 
 
 def test_infinite_and_missing_numbers_reach_the_result() -> None:
     x = torch.tensor([[1.0, float("inf")], [float("nan"), 1.0], [1.0, 2.0]])
-    found = FewRows(torch.tensor([[1.0, 1.0]]))(x)[:, 0].tolist()
+    found = PackedLinear(torch.tensor([[1.0, 1.0]]))(x)[:, 0].tolist()
     assert [str(number) for number in found] == ["inf", "nan", "3.0"]
 
 
 def test_a_copy_is_made_again_when_the_weights_change() -> None:
     weight = torch.nn.Parameter(torch.randn(4, 3))
-    product = FewRows(weight)
+    product = PackedLinear(weight)
     assert product.is_current(weight)
     assert not product.is_current(torch.nn.Parameter(weight.detach().clone()))
     with torch.no_grad():
@@ -46,31 +46,16 @@ def test_threads_share_the_columns(threads: int) -> None:
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
-        torch.testing.assert_close(FewRows(weight)(x), x @ weight.t(), rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(PackedLinear(weight)(x), x @ weight.t(), rtol=1e-4, atol=1e-4)
     finally:
         torch.set_num_threads(before)
 
 
 def test_what_it_suits() -> None:
     x, weight = torch.randn(2, 3), torch.randn(4, 3)
-    assert not FewRows.suits(x, weight), "gradients are wanted"
+    assert not PackedLinear.suits(x, weight), "gradients are wanted"
     with torch.no_grad():
-        assert FewRows.suits(x, weight)
-        assert not FewRows.suits(x.double(), weight.double())
-        assert not FewRows.suits(torch.randn(FEW + 1, 3), weight)
-        assert not FewRows.suits(x, torch.empty(1).expand(MOST // 3 + 1, 3))
-
-
-@pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("n", [1, 15, 16, 33])
-def test_log_softmax_by_rows_and_by_columns_is_that_of_torch(threads: int, n: int) -> None:
-    x, weight, bias = torch.randn(n, 130), torch.randn(1000, 130), torch.randn(1000)
-    bias[7] = -torch.inf
-    wanted = torch.log_softmax((x.double() @ weight.double().t() + bias.double()), dim=1)
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
-        found = FewRows(weight).log_softmax(x, bias)
-    finally:
-        torch.set_num_threads(before)
-    torch.testing.assert_close(found.double(), wanted, rtol=1e-6, atol=5e-5)
+        assert PackedLinear.suits(x, weight)
+        assert not PackedLinear.suits(x.double(), weight.double())
+        assert not PackedLinear.suits(torch.randn(MAX_ROWS + 1, 3), weight)
+        assert not PackedLinear.suits(x, torch.empty(1).expand(MAX_WEIGHTS // 3 + 1, 3))

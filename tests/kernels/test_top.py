@@ -3,9 +3,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from catena.kernels.int8_weight import Int8Matrix
-from catena.kernels.small_batch_linear import FewRows
-from catena.kernels.top import largest
+from catena.kernels.linear.int8_weight import Int8Matrix
+from catena.kernels.top_k.ops import largest
 
 
 @pytest.mark.parametrize(("n", "v", "k"), [(1, 256, 1), (3, 300, 6), (5, 1000, 32), (2, 700, 11), (0, 300, 3)])
@@ -53,14 +52,14 @@ def drawn(n: int, v: int, d: int = 20) -> tuple[torch.Tensor, torch.Tensor, torc
 @pytest.mark.parametrize("v", [256, 257, 300, 640, 1111])
 @pytest.mark.parametrize("n", [0, 1, 15, 16, 17, 40])
 @torch.no_grad()
-def test_the_likeliest_of_products_are_those_of_a_softmax(n: int, v: int) -> None:
+def test_top_log_probs_equal_sorted_log_softmax(n: int, v: int) -> None:
     x, weight, bias = drawn(n, v)
     weight[v - 1] = 3 * x[-1] if n else 0.0  # the last word of the last piece
+    matrix = Int8Matrix.of(weight)
     for k in (1, 6, 32):
         for some in (None, bias):
-            found, places = FewRows(weight).top_log_probs(x, some, k)
-            scores = x.double() @ weight.double().t() + (0.0 if some is None else some.double())
-            wanted = scores.log_softmax(dim=1).topk(k, dim=1)
+            found, places = matrix.top_log_probs(x, some, k)
+            wanted = matrix.linear(x, some).double().log_softmax(dim=1).topk(k, dim=1)
             torch.testing.assert_close(found.double(), wanted.values, rtol=1e-6, atol=1e-5)
             assert torch.equal(places, wanted.indices)
             if n and some is None:
@@ -68,21 +67,10 @@ def test_the_likeliest_of_products_are_those_of_a_softmax(n: int, v: int) -> Non
 
 
 @torch.no_grad()
-def test_the_likeliest_of_products_in_8_bits_are_those_of_their_softmax() -> None:
-    x, weight, bias = drawn(19, 700)
-    matrix = Int8Matrix.of(weight)
-    for some in (None, bias):
-        found, places = matrix.top_log_probs(x, some, 6)
-        wanted = matrix.log_softmax(x, some).topk(6, dim=1)
-        torch.testing.assert_close(found, wanted.values, rtol=0.0, atol=1e-5)
-        assert torch.equal(places, wanted.indices)
-
-
-@torch.no_grad()
-def test_of_equal_products_the_first_come_first_and_what_is_not_possible_last() -> None:
+def test_top_log_probs_order_ties_by_index_and_put_impossible_words_last() -> None:
     bias = torch.full((500,), -torch.inf)
     bias[[450, 130, 131, 7]] = torch.tensor([1.0, 1.0, 0.0, 0.0])
-    found, places = FewRows(torch.zeros(500, 8)).top_log_probs(torch.ones(2, 8), bias, 6)
+    found, places = Int8Matrix.of(torch.zeros(500, 8)).top_log_probs(torch.ones(2, 8), bias, 6)
     assert places[:, :4].tolist() == [[130, 450, 7, 131]] * 2
     assert ((places >= 0) & (places < 500)).all()
     assert (found[:, 4:] == -torch.inf).all()
@@ -90,30 +78,35 @@ def test_of_equal_products_the_first_come_first_and_what_is_not_possible_last() 
 
 
 @torch.no_grad()
-def test_many_scores_far_apart_make_no_infinite_sums() -> None:
+def test_top_log_probs_of_scores_far_apart_are_finite() -> None:
     x, weight, _ = drawn(3, 999)
-    found, places = FewRows(1000 * weight).top_log_probs(x, None, 2)
-    assert torch.equal(places, (x @ weight.t()).topk(2, dim=1).indices)
+    matrix = Int8Matrix.of(1000 * weight)
+    found, places = matrix.top_log_probs(x, None, 2)
+    assert torch.equal(places, matrix.linear(x).topk(2, dim=1).indices)
     torch.testing.assert_close(found[:, 0], torch.zeros(3))
 
 
 @torch.no_grad()
-def test_what_is_no_number_is_not_hidden_by_others() -> None:
-    x, weight, _ = drawn(2, 400)
-    weight[300, 0] = torch.nan
+def test_top_log_probs_of_nan_are_nan() -> None:
+    x, weight, bias = drawn(2, 400)
     x[1, 0] = torch.nan
-    assert FewRows(weight).top_log_probs(x, None, 3)[0].isnan().all()
+    matrix = Int8Matrix.of(weight)
+    assert matrix.top_log_probs(x, None, 3)[0].isnan().all(1).tolist() == [False, True]
+    bias[300] = torch.nan
+    assert matrix.top_log_probs(x, bias, 3)[0].isnan().all()
 
 
 @torch.no_grad()
-def test_few_rows_are_found_alike_on_two_threads() -> None:
+def test_top_log_probs_are_the_same_on_two_threads() -> None:
     x, weight, bias = drawn(40, 900, d=300)
-    layer, before = FewRows(weight), torch.get_num_threads()
-    one = layer.top_log_probs(x, bias, 6)
+    matrix, before = Int8Matrix.of(weight), torch.get_num_threads()
+    one = matrix.top_log_probs(x, bias, 6)
     try:
         torch.set_num_threads(2)
+        assert not matrix.can_find_top(3, 6)
+        assert matrix.can_find_top(40, 6)
         for n in (3, 40):
-            values, places = layer.top_log_probs(x[:n], bias, 6)
+            values, places = matrix.top_log_probs(x[:n], bias, 6)
             torch.testing.assert_close(values, one[0][:n])
             assert torch.equal(places, one[1][:n])
     finally:

@@ -8,8 +8,8 @@ from fractions import Fraction
 import pytest
 import torch
 
-from catena.kernels.tree import _both_ways_op, _one_way_op, _slopes_op, log_partition, plain_log_partition
-from catena.kernels.tree_search import best, top
+from catena.kernels.tree.ops import SUMS, best, log_partition, top
+from catena.kernels.tree.reference import log_partition_reference
 from catena.structure.backend import use_backend
 from catena.structure.tree import SpanTree
 from tests.laws.structure_checks import kept_for_backward
@@ -24,13 +24,13 @@ LENGTHS = torch.tensor([4, 0, 2])
 
 def test_operators_keep_the_rules_of_torch() -> None:
     scores, scale = drawn(3, 4, 2), torch.ones(3).double()
-    marginals = _both_ways_op(scores, LENGTHS)[1]
+    marginals = SUMS.keep_op(scores, LENGTHS)[1]
     scores.requires_grad_()
     rules = ("test_schema", "test_faketensor", "test_autograd_registration")
-    torch.library.opcheck(_one_way_op.overload, (scores, LENGTHS), test_utils=rules)
-    torch.library.opcheck(_both_ways_op.overload, (scores, LENGTHS), test_utils=("test_schema", "test_faketensor"))
+    torch.library.opcheck(SUMS.log_z_op.overload, (scores, LENGTHS), test_utils=rules)
+    torch.library.opcheck(SUMS.keep_op.overload, (scores, LENGTHS), test_utils=("test_schema", "test_faketensor"))
     torch.library.opcheck(
-        _slopes_op.overload, (scale, scores, LENGTHS, marginals), test_utils=("test_schema", "test_faketensor")
+        SUMS.gradients_op.overload, (scale, scores, LENGTHS, marginals), test_utils=("test_schema", "test_faketensor")
     )
     torch.library.opcheck(best.overload, (scores.detach(), LENGTHS), test_utils=("test_schema", "test_faketensor"))
     torch.library.opcheck(top.overload, (scores.detach(), LENGTHS, 3), test_utils=("test_schema", "test_faketensor"))
@@ -39,7 +39,7 @@ def test_operators_keep_the_rules_of_torch() -> None:
 @pytest.mark.parametrize("scale", [0.0, 1.0, 100.0, 1e4])
 def test_long_sentences_equal_the_plain_program(scale: float) -> None:
     scores, lengths = drawn(3, 24, 3, scale).requires_grad_(), torch.tensor([24, 17, 9])
-    plain, ours = plain_log_partition(scores, lengths), log_partition(scores, lengths)
+    plain, ours = log_partition_reference(scores, lengths), log_partition(scores, lengths)
     assert torch.allclose(plain, ours, rtol=1e-13, atol=1e-11)
     (expected,), (found,) = (torch.autograd.grad(x.sum(), scores) for x in (plain, ours))
     assert (expected - found).abs().max() < 1e-13 * max(1, scale) * 24
@@ -72,7 +72,7 @@ def test_the_second_derivative_of_a_vmap_of_a_gradient() -> None:
     found = torch.vmap(torch.func.jacrev(gradient))(scores)
     expected = torch.stack(
         [
-            torch.autograd.functional.hessian(lambda s: plain_log_partition(s[None], torch.tensor([4]))[0], x)
+            torch.autograd.functional.hessian(lambda s: log_partition_reference(s[None], torch.tensor([4]))[0], x)
             for x in scores
         ]
     )
@@ -108,6 +108,6 @@ def test_slopes_of_each_sentence_are_scaled_by_its_own_gradient() -> None:
     scores[0, 1, 2], scores[2, 0, 3, 1:] = -math.inf, -math.inf
     scores.requires_grad_()
     weight = torch.tensor([2.0, -1.0, 0.5]).double()
-    (expected,) = torch.autograd.grad(plain_log_partition(scores, lengths) @ weight, scores)
+    (expected,) = torch.autograd.grad(log_partition_reference(scores, lengths) @ weight, scores)
     (found,) = torch.autograd.grad(log_partition(scores, lengths) @ weight, scores)
     assert torch.allclose(expected, found, rtol=0, atol=1e-13)

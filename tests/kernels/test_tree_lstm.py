@@ -9,7 +9,7 @@ from torch import Tensor
 
 from catena.encoders.tree_batch import TreeBatch, TreeBatchBuilder
 from catena.encoders.tree_lstm import NaryTreeLSTM
-from catena.kernels.tree_lstm import climb_full
+from catena.kernels.tree_lstm.ops import climb_full
 
 BINARY = [[2, 2, 4, 4, -1], [-1], [2, 2, 6, 5, 5, 6, -1], [4, 3, 3, 4, -1]]
 TERNARY = [[3, 3, 3, 6, 6, 6, -1], [-1]]

@@ -9,7 +9,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from catena.kernels.scaled_floats import ZERO_EXPONENT, narrow, normal, power, wide_dot, wide_exp, wide_log, wide_sum
+from catena.kernels.common.floats import ZERO_EXPONENT, narrow, normal, power, wide_dot, wide_exp, wide_log, wide_sum
 
 
 def exactly(m: float, e: int) -> Fraction:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from catena.kernels.word2vec_draw import huffman_paths
-from catena.kernels.word2vec_learn import learn_hierarchical, learn_negative, learn_shared, learn_softmax
+from catena.kernels.word2vec.cpu_learn import learn_hierarchical, learn_negative, learn_shared, learn_softmax
+from catena.kernels.word2vec.cpu_sampling import huffman_paths
 from tests.oracle import word2vec as oracle
 
 V, D, LR = 7, 19, np.float32(0.5)

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
-from catena.tasks.application import PredictOptions, Predictor
+from catena.tasks.base import BaseTask
+from catena.tasks.writing import PredictionWriter
 
 
-def blank_is_answered_by_nothing(
-    model: Predictor, answers: str, score: str = "log_prob", several: bool = False
-) -> None:
-    """The law, for a model whose JSON lists its answers under one name, or only where there are ``several``, and scores
-    each of them under another."""
-    (item,) = model.items_of_lines(iter(["  "]))
-    for options in (PredictOptions(scores=True), PredictOptions(n_best=2, scores=True))[several:]:
-        prediction = model.predict([item], options)[0]
+def blank_gives_an_empty_prediction(task: BaseTask[Any, Any, Any, Any], *, known: tuple[str, ...] = ()) -> None:
+    """The law, for a task with the options ``n_best`` and ``scores``; ``known`` are fields that describe the input."""
+    for n_best in (1, 2):
+        options = task.options_class.model_validate({"n_best": n_best, "scores": True})
+        (prediction,) = task.predict(["  "], options)
         assert str(prediction) == ""
-        assert not model.remarks(prediction)
+        assert not task.warnings(prediction, options)
         for format in ("text", "tsv"):
-            assert not model.write(prediction, item, format).strip(), "only blanks and tabs, on one line"
-        row = json.loads(model.write(prediction, item, "jsonl"))
-        (answer,) = row[answers]
-        assert answer[score] is None
-        assert not any(value for name, value in answer.items() if name != "finished")
+            (line,) = PredictionWriter(format).lines(prediction)
+            assert not line.strip(), "only blanks and tabs, on one line"
+        (line,) = PredictionWriter("jsonl").lines(prediction)
+        row = json.loads(line)
+        assert row["log_prob"] is None
+        assert not any(value for name, value in row.items() if name not in known)

@@ -8,12 +8,17 @@ from typing import Any
 import torch
 from torch import nn
 
-from catena.tasks.application import PredictOptions, Predictor
+from catena.tasks.base import BaseTask
+from catena.tasks.options import PredictOptions
 
 
-def the_network_answers(model: Predictor, items: Sequence[Any]) -> None:
-    """The law. The model is left as it was."""
-    network, options = model.network, PredictOptions(scores="scores" in model.supported_options)
+def the_network_answers(
+    model: BaseTask[Any, Any, Any, Any], items: Sequence[Any], options: PredictOptions | None = None
+) -> None:
+    """The law. The model is left as it was. By default scores are predicted, if it has the option."""
+    network, known = model.network, model.options_class.model_fields
+    if options is None:
+        options = model.options_class.model_validate({"scores": True} if "scores" in known else {})
     assert isinstance(network, nn.Module)
     assert not network.training
     before = repr(model.predict(items, options))

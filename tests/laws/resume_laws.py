@@ -62,9 +62,8 @@ class Doomed(Task):
     def metric(self) -> str:
         return self.task.metric
 
-    @property
-    def higher_is_better(self) -> bool:
-        return self.task.higher_is_better
+    def higher_is_better(self, metric: str) -> bool:
+        return self.task.higher_is_better(metric)
 
     def epoch(self, number: int) -> EpochPlan:
         return self.task.epoch(number)
@@ -91,6 +90,7 @@ def killed_anywhere_ends_the_same(
     """Kill a run before each of these batches, resume it each time, and compare the final states."""
     whole = fresh_run(folder / "whole")
     train(make_task(), settings, whole, Randomness(SEED), SilentReporter())
+    assert kills
     for at in kills:
         run = fresh_run(folder / f"killed-at-{at}")
         doomed = Doomed(make_task(), at, die)

@@ -127,10 +127,11 @@ class EncoderDecoderLaws(StepperLaws):
         model.train()
         with torch.enable_grad():
             model.loss(self.source(self.sources), *padded(self.targets)).backward()
-        for name, parameter in model.named_parameters():
-            if parameter.requires_grad and not name.startswith(self.unused):
-                assert parameter.grad is not None, name
-                assert parameter.grad.isfinite().all(), name
+        used = {k: p for k, p in model.named_parameters() if p.requires_grad and not k.startswith(self.unused)}
+        assert used
+        for name, parameter in used.items():
+            assert parameter.grad is not None, name
+            assert parameter.grad.isfinite().all(), name
 
     def test_mixed_precision_is_close(self, model: EncoderDecoder) -> None:
         model.float()

@@ -69,6 +69,13 @@ class StepperLaws:
             state = stepper.advance(state, ids[:, i])
         return state, ids
 
+    @pytest.mark.parametrize("t", [0, 3])
+    def test_id_log_probs_are_entries_of_log_probs(self, stepper: Stepper[Any], t: int) -> None:
+        state, _ = self.stepped(stepper, t)
+        rows = torch.arange(3 * self.rows) % self.rows
+        ids = (torch.arange(3 * self.rows) * 7) % stepper.v
+        self.same(stepper.id_log_probs(state, rows, ids).exp(), stepper.log_probs(state)[rows, ids].exp())
+
     @pytest.mark.parametrize("t", [0, 1, 4])
     def test_log_probs_of_next_ids_are_normalized(self, stepper: Stepper[Any], t: int) -> None:
         state, _ = self.stepped(stepper, t)
@@ -149,6 +156,7 @@ class StepperLaws:
 
     def test_rows_do_not_depend_on_each_other(self, stepper: Stepper[Any]) -> None:
         state, ids = self.stepped(stepper, 4)
+        assert self.rows > 0
         for row in range(self.rows):
             alone = stepper.select(stepper.start(self.rows), torch.tensor([row]))
             for t in range(4):

@@ -129,6 +129,7 @@ class StructureLaws(ABC):
             yield request.param
 
     def rows(self, structure: StructuredDistribution) -> range:
+        assert structure.batch_shape[0] > 0
         return range(structure.batch_shape[0])
 
     def regrouped(
@@ -400,6 +401,7 @@ class StructureLaws(ABC):
         structure = self.structure(case)
         given = [i for i, x in enumerate(structure.score_tensors()) if x is not None]
         inputs = tuple(structure.score_tensors()[i].clone().requires_grad_() for i in given)  # type: ignore[union-attr]
+        assert inputs
 
         def function(*tensors: Tensor) -> Tensor:
             found = list(structure.score_tensors())

@@ -61,6 +61,7 @@ class TreeLaws:
         order = [*order[1:], order[0]]
         parts = states_of(encoder, forest, x, order).split(forest.sizes[order].tolist())
         expected = states_of(encoder, forest, x, range(len(forest))).split(forest.sizes.tolist())
+        assert len(order) > 0
         for i, row in enumerate(order):
             torch.testing.assert_close(parts[i], expected[row], **CLOSE)
 

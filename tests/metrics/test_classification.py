@@ -227,6 +227,7 @@ def test_measure_over_two_systems_has_the_labels_of_both() -> None:
 def test_many_corpora_are_scored_at_once() -> None:
     rng = np.random.default_rng(3)
     hits, predicted, gold = (rng.integers(0, 5, (2, 6, 4)) for _ in range(3))
+    assert len(AVERAGES) > 0
     for average in AVERAGES:
         at_once = average_score("f1", average, hits, predicted, gold)
         assert at_once.shape == (2, 6)

@@ -67,7 +67,9 @@ def test_all_short_sentences_are_counted_as_conlleval_counts_them() -> None:
     tags = ["O", "B-A", "I-A", "B-B", "I-B"]
     listed = [list(one) for n in (1, 2, 3) for one in itertools.product(tags, repeat=n)]
     for gold in listed[::7]:
-        for found in (one for one in listed if len(one) == len(gold)):
+        others = [one for one in listed if len(one) == len(gold)]
+        assert gold in others
+        for found in others:
             row = span_statistics([conll_spans(gold)], [conll_spans(found)])[0]
             assert tuple(row) == conlleval([gold], [found])
 
@@ -105,7 +107,9 @@ def test_both_readings_equal_seqeval(scheme: str, letters: str) -> None:
     labeling = pytest.importorskip("seqeval.scheme", reason="seqeval is not installed")
     get_entities = pytest.importorskip("seqeval.metrics.sequence_labeling").get_entities
     theirs = {"iob1": labeling.IOB1, "iob2": labeling.IOB2, "bilou": labeling.IOBES}[scheme]
-    for tags in random_sentences(letters, 2000, 5):
+    sentences = random_sentences(letters, 2000, 5)
+    assert len(sentences) == 2000
+    for tags in sentences:
         entities = labeling.Entities([tags], theirs).entities[0]
         assert strict_spans(tags, scheme) == {(e.start, e.end, e.tag) for e in entities}  # type: ignore[arg-type]
         assert conll_spans(tags) == {(a, b + 1, kind) for kind, a, b in get_entities(tags)}

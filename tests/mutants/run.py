@@ -1,6 +1,6 @@
 """Prove that the tests can fail: apply one-line mutants of the algorithms, and demand that each is caught.
 
-    python tests/mutants/run.py [--jobs 2] [WORDS …]
+    python tests/mutants/run.py [--jobs 2] [--changed [COMMIT]] [WORDS …]
 
 Each ``tests/mutants/*.toml`` holds mutants:
 
@@ -14,7 +14,8 @@ Each ``tests/mutants/*.toml`` holds mutants:
 The sources and tests are copied to a temporary folder, so the working tree is never touched. There the tests
 must pass as they are, and fail (pytest's exit code 1) with each mutant. A mutant whose text is not found once
 and only once is stale; one with which pytest cannot even run is an error of the mutant. With WORDS only those
-run whose name, file or reason holds one of them. Standard library only.
+run whose name, file or reason holds one of them, with --changed those whose file differs from a commit.
+Standard library only.
 """
 
 from __future__ import annotations
@@ -84,6 +85,17 @@ def read_mutants(folder: Path) -> list[Mutant]:
             tests = tuple(table["tests"])
             mutants.append(Mutant(name, table["file"], table["find"], table["replace"], tests, table["why"]))
     return mutants
+
+
+def changed_files(root: Path, commit: str) -> set[str]:
+    """The files that differ from a commit, in the working tree too, relative to the root of the repository."""
+    found = set()
+    for words in (["diff", "--name-only", commit, "--"], ["ls-files", "--others", "--exclude-standard"]):
+        done = subprocess.run(["git", *words], cwd=root, capture_output=True, text=True)
+        if done.returncode:
+            raise MutantError(f"git cannot compare with {commit!r}: {done.stderr.strip()}")
+        found |= set(done.stdout.splitlines())
+    return found
 
 
 def copy_tree(root: Path, to: Path) -> Path:
@@ -201,12 +213,21 @@ def main(argv: Sequence[str] | None = None, root: Path = Path(__file__).parents[
     parser.add_argument("--jobs", type=int, default=1, help="how many to run at once")
     parser.add_argument("--timeout", type=float, default=600, help="seconds that the tests of one mutant may take")
     parser.add_argument("--list", action="store_true", help="list the mutants and run nothing")
+    parser.add_argument(
+        "--changed", nargs="?", const="HEAD", metavar="COMMIT", help="run only mutants of files that differ from it"
+    )
     options = parser.parse_args(argv)
     try:
         mutants = [m for m in read_mutants(root / "tests" / "mutants") if m.matches(options.words)]
+        if options.changed:
+            paths = changed_files(root, options.changed)
+            mutants = [m for m in mutants if m.file in paths]
     except MutantError as error:
         say(str(error))
         return 1
+    if not mutants and options.changed:
+        say(f"no mutant is in a file that differs from {options.changed}")
+        return 0
     if not mutants:
         say("there is no such mutant")
         return 1

@@ -89,6 +89,28 @@ def test_mutants_are_chosen_by_words(tree: Path, capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().out == "there is no such mutant\n"
 
 
+def test_changed_chooses_mutants_of_files_that_differ_from_a_commit(
+    tree: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    add(tree, table("x / 2", "x / 3", tests='["tests/test_half.py::test_half"]', file="src/tiny/halves.py"))
+    (tree / "src/tiny/halves.py").write_text(SOURCE)
+    author = ["-c", "user.name=x", "-c", "user.email=x@example.org"]
+    for words in (["init", "-q"], ["add", "."], [*author, "commit", "-q", "-m", "Begin"]):
+        subprocess.run(["git", *words], cwd=tree, check=True)
+
+    def chosen() -> str:
+        assert run.main(["--changed", "--list"], tree) == 0
+        return capsys.readouterr().out
+
+    assert chosen() == "no mutant is in a file that differs from HEAD\n"
+    (tree / "src/tiny/halves.py").write_text(SOURCE + "\n")
+    assert chosen().split()[0] == "more-1"
+    (tree / "src/tiny/sums.py").unlink()
+    assert {line.split()[0] for line in chosen().splitlines()} == {"more-1", "sums-1"}
+    assert run.main(["--changed", "nowhere", "--list"], tree) == 1
+    assert "git cannot compare with 'nowhere'" in capsys.readouterr().out
+
+
 def test_tests_that_fail_without_a_mutant_prove_nothing(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tree / "tests/test_sums.py").write_text(TEST.replace("== 6", "== 7"))
     assert run.main([], tree) == 1
@@ -157,3 +179,13 @@ def test_hypothesis_does_not_shrink_under_the_plugin(tree: Path, monkeypatch: py
     assert run.run_tests(tree, ["tests/test_sums.py"], 60)[0] == run.PASSED
     plugin.unlink()
     assert run.run_tests(tree, ["tests/test_sums.py"], 60)[0] == run.FAILED
+
+
+def test_no_mutant_of_this_package_is_stale() -> None:
+    root = Path(__file__).parent.parent.parent
+    mutants = run.read_mutants(root / "tests" / "mutants")
+    texts = {mutant.file: (root / mutant.file).read_text(encoding="utf-8") for mutant in mutants}
+    assert len(mutants) > 1000
+    assert [mutant.name for mutant in mutants if texts[mutant.file].count(mutant.find) != 1] == []
+    tests = {test.partition("::")[0] for mutant in mutants for test in mutant.tests}
+    assert [test for test in sorted(tests) if not (root / test).exists()] == []

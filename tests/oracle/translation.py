@@ -77,13 +77,13 @@ def encode(p: Parameters, ids: list[int], options: dict[str, Any]) -> tuple[list
 
 
 def first_states(p: Parameters, states: list[Tensor], last: list[State], options: dict[str, Any]) -> list[State]:
-    kind = options.get("handover", "copy")
+    kind = options.get("bridge", "copy")
     if kind == "copy":
         return last
     mean = sum(states) / len(states)
     found = []
     for i, layer in enumerate(last):
-        weight, bias = p.get(f"handover.maps.{i}.weight"), p.get(f"handover.maps.{i}.bias")
+        weight, bias = p.get(f"bridge.maps.{i}.weight"), p.get(f"bridge.maps.{i}.bias")
         if kind == "zero":
             h = torch.zeros_like(layer[0])
         else:

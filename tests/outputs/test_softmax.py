@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from catena.errors import ConfigError, DataError, ShapeError
-from catena.kernels import output_softmax
+from catena.kernels.softmax import ops as output_softmax
 from catena.outputs.softmax import Softmax
 from tests.laws.output_laws import CLOSE, D, N, OutputLaws, V, scramble
 from tests.oracle.outputs import softmax_log_probs

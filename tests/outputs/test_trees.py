@@ -52,6 +52,7 @@ def test_tree_paths_lead_to_each_leaf_once(counts: list[int], vectors: list[list
 @given(COUNTS, VECTORS)
 def test_tree_children_come_after_their_parents(counts: list[int], vectors: list[list[float]]) -> None:
     for children in some_trees(counts, vectors):
+        assert len(children) == len(counts) - 1 or len(children) == len(vectors) - 1
         for node, pair in enumerate(children.tolist()):
             assert all(child < 0 or child > node for child in pair)
 

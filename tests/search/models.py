@@ -8,7 +8,7 @@ import torch
 
 from catena.numerics import NEG_INF
 from catena.search.stepper import Stepper
-from catena.search.table import TableStepper
+from catena.search.table_stepper import TableStepper
 from tests.oracle.search import Model
 
 

@@ -10,6 +10,7 @@ from itertools import product
 import pytest
 import torch
 
+from catena.niche.verse.acceptor import Line, Verse
 from catena.search.acceptor import Acceptor, Intersection
 from catena.search.automaton_acceptor import AutomatonAcceptor
 from catena.search.beam_search import beam
@@ -20,14 +21,13 @@ from catena.search.diverse import diverse_beam
 from catena.search.hypothesis import Hypotheses
 from catena.search.phrases import with_phrase, without_phrases
 from catena.search.ranking import average_length_penalty, stop_after, stop_at_max_length
-from catena.search.table import TableStepper
-from catena.search.verse import Line, Verse
+from catena.search.table_stepper import TableStepper
 from catena.structure.automaton.regex import from_regex
 from catena.structure.automaton.symbols import SymbolTable
+from tests.niche.verse.test_acceptor import is_verse
 from tests.oracle.bracketed import Symbol, leaves_of
 from tests.oracle.search import strings
 from tests.search.models import random_table
-from tests.search.test_verse import is_verse
 
 V, END, LONGEST = 5, 4, 5
 LETTERS = "abcd"
@@ -225,6 +225,7 @@ def test_branches_return_the_minimum_number_of_required_ids(kind: str) -> None:
     acceptor, allows = KINDS[kind][0]
     allowed = [ids for ids in strings(V, END, LONGEST) if allows(ids)]
     bound = Constrained(table(0), acceptor)
+    assert list(bound.branches(bound.start(1)))
     for prefix in strings(V, END, 2):
         state = bound.start(1)
         for id in prefix:

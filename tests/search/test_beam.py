@@ -16,6 +16,7 @@ from catena.errors import ConfigError
 from catena.numerics import NEG_INF
 from catena.search.beam_search import beam
 from catena.search.combine import Ensemble
+from catena.search.forbid_ids import ForbidIds
 from catena.search.greedy_search import greedy
 from catena.search.hypothesis import Hypothesis
 from catena.search.ranking import (
@@ -28,8 +29,7 @@ from catena.search.ranking import (
 )
 from catena.search.repeats import NoRepeatNgram
 from catena.search.stepper import HasAttention, Stepper
-from catena.search.table import TableStepper
-from catena.search.without import ForbidIds
+from catena.search.table_stepper import TableStepper
 from tests.oracle.search import all_sequences, beam_by_hand, gnmt
 from tests.search.models import as_model, random_table
 

@@ -78,9 +78,9 @@ SEARCHES: list[BaseSearchConfig] = [
     GreedyConfig(),
     SampleConfig(n=3),
     SampleConfig(n=2, top_k=2, temperature=2.0),
-    BeamConfig(width=4, n_best=4),
-    BeamConfig(width=3, n_best=2, normalize="average", stop="count"),
-    DiverseBeamConfig(width=4, groups=2, n_best=2),
+    BeamConfig(beam_size=4, n_best=4),
+    BeamConfig(beam_size=3, n_best=2, normalize="average", stop="count"),
+    DiverseBeamConfig(beam_size=4, groups=2, n_best=2),
     StochasticBeamConfig(n=4),
 ]
 

@@ -47,20 +47,20 @@ def test_each_config_builds_its_search() -> None:
     assert found(GreedyConfig(max_length=7, min_length=2)) == greedy(TABLE, start, 7, 2)
     wanted = sample(TABLE, start, generator(), 7, [partial(temperature, t=0.5), partial(top_k, k=3)], 1, 4)
     assert found(SampleConfig(max_length=7, min_length=1, temperature=0.5, top_k=3, n=4)) == wanted
-    wide = BeamConfig(width=4, n_best=3, max_length=6, normalize="gnmt", alpha=0.9)
+    wide = BeamConfig(beam_size=4, n_best=3, max_length=6, normalize="gnmt", length_penalty=0.9)
     assert found(wide) == beam(TABLE, start, 4, 6, n_best=3, length_penalty=gnmt_length_penalty(0.9))
-    counted = BeamConfig(width=3, max_length=6, normalize="average", stop="count", stop_count=1)
+    counted = BeamConfig(beam_size=3, max_length=6, normalize="average", stop="count", stop_count=1)
     assert found(counted) == beam(TABLE, start, 3, 6, length_penalty=average_length_penalty, stop=stop_after(1))
-    long = BeamConfig(width=3, max_length=6, min_length=1, stop="length")
+    long = BeamConfig(beam_size=3, max_length=6, min_length=1, stop="length")
     assert found(long) == beam(TABLE, start, 3, 6, 1, stop=stop_at_max_length)
-    groups = DiverseBeamConfig(width=4, groups=2, strength=2.0, n_best=4, max_length=5)
+    groups = DiverseBeamConfig(beam_size=4, groups=2, strength=2.0, n_best=4, max_length=5)
     assert found(groups) == diverse_beam(TABLE, start, 4, 2, 5, 2.0, n_best=4)
     drawn = stochastic_beam(TABLE, start, generator(), 3, 5, [partial(top_p, p=0.8)])
     assert found(StochasticBeamConfig(n=3, max_length=5, top_p=0.8)) == [row.hypotheses for row in drawn]
 
 
 def test_stop_count_defaults_to_the_beam_size() -> None:
-    assert found(BeamConfig(width=3, max_length=6, stop="count")) == beam(
+    assert found(BeamConfig(beam_size=3, max_length=6, stop="count")) == beam(
         TABLE, TABLE.start(2), 3, 6, stop=stop_after(3)
     )
 
@@ -92,9 +92,12 @@ def test_no_repeat_forbids_repeated_ngrams() -> None:
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        ({"kind": "beam", "width": 2, "n_best": 3}, "n_best must be at most width = 2, got 3. Raise width."),
+        (
+            {"kind": "beam", "beam_size": 2, "n_best": 3},
+            "n_best must be at most beam_size = 2, got 3. Raise beam_size.",
+        ),
         ({"kind": "beam", "stop_count": 3}, "stop must be 'count' if stop_count is set, got 'sure'"),
-        ({"kind": "diverse", "width": 5, "groups": 2}, "width must be a multiple of groups = 2, got 5"),
+        ({"kind": "diverse", "beam_size": 5, "groups": 2}, "beam_size must be a multiple of groups = 2, got 5"),
         ({"kind": "greedy", "max_length": 3, "min_length": 3}, "max_length must be above min_length = 3, got 3"),
         ({"kind": "sample", "temperature": 0}, "temperature"),
         ({"kind": "sample", "top_p": 1.5}, "top_p"),

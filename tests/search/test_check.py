@@ -24,7 +24,7 @@ from catena.search.ranking import stop_at_max_length
 from catena.search.sampling import sample
 from catena.search.stepper import Stepper
 from catena.search.stochastic import stochastic_beam
-from catena.search.table import TableStepper
+from catena.search.table_stepper import TableStepper
 from tests.search.models import random_table
 
 V, END = 6, 1

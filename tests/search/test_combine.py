@@ -13,7 +13,7 @@ import torch
 from catena.errors import ConfigError
 from catena.search.beam_search import beam
 from catena.search.combine import Combined, Ensemble, LogLinear, shallow_fusion
-from catena.search.table import TableStepper
+from catena.search.table_stepper import TableStepper
 from tests.laws.stepper_laws import StepperLaws
 from tests.oracle.search import all_sequences
 from tests.search.models import as_model, random_table

@@ -84,6 +84,7 @@ def test_constrained_narrow_searches_end_in_the_set(name: str) -> None:
             greedy(constrained, state, 4),
             sample(constrained, state, generator, 4, n=3),
         ):
+            assert all(found)
             for h in (h for row in found for h in row):
                 assert h.finished
                 assert allowed.accepts(h.ids)

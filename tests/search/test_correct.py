@@ -9,8 +9,8 @@ import torch
 from catena.search.channel import EditChannel
 from catena.search.correct import correct
 from catena.search.mcmc import AnnealingSchedule
-from catena.search.table import TableStepper
-from catena.search.target import NoisyChannelPosterior
+from catena.search.mcmc_target import NoisyChannelPosterior
+from catena.search.table_stepper import TableStepper
 
 CORPUS = [
     "文学是一种艺术形式",

@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from catena.errors import DataError
+from catena.niche.verse.acceptor import Line, Verse
 from catena.search.constrained import Constrained
 from catena.search.cost import KEEPING, estimate_cost
 from catena.search.hypothesis import Hypothesis
 from catena.search.sampling import sample
-from catena.search.verse import Line, Verse
 from tests.oracle.search import strings
 from tests.search.models import random_table
 

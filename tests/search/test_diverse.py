@@ -72,7 +72,9 @@ def test_diverse_beam_returns_the_best_of_each_group_first() -> None:
 def test_diverse_beam_returns_unfinished_hypotheses_last() -> None:
     for seed in range(20):
         table = random_table(5, 2, seed=seed)
-        for h, after in pairwise(diverse_beam(table, table.start(1), 4, 4, 2, strength=9.0, n_best=4)[0]):
+        found = diverse_beam(table, table.start(1), 4, 4, 2, strength=9.0, n_best=4)[0]
+        assert len(found) == 4
+        for h, after in pairwise(found):
             assert h.finished or not after.finished
 
 

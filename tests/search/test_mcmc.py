@@ -13,8 +13,8 @@ from scipy.stats import chisquare
 from catena.errors import ConfigError, DataError, LimitError
 from catena.search.channel import EditChannel
 from catena.search.mcmc import AnnealingSchedule, Samples, effective_sample_size, gibbs, metropolis_hastings
-from catena.search.moves import EditMoves, ModelProposal
-from catena.search.target import NoisyChannelPosterior, Texts
+from catena.search.mcmc_moves import EditMoves, ModelProposal
+from catena.search.mcmc_target import NoisyChannelPosterior, Texts
 from tests.oracle.search import all_sequences, channel_by_hand
 from tests.search.models import as_model, random_table
 

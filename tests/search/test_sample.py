@@ -17,7 +17,7 @@ from catena.search.filters import Filter, log_normalize, min_p, temperature, top
 from catena.search.hypothesis import Hypothesis
 from catena.search.repeats import NoRepeatNgram
 from catena.search.sampling import SampleId, sample, stream
-from catena.search.table import TableStepper
+from catena.search.table_stepper import TableStepper
 from tests.oracle import search as oracle
 from tests.search.models import as_model, random_table
 
@@ -85,21 +85,19 @@ def test_sample_scores_are_the_sampling_log_probabilities() -> None:
     table = random_table(4, 2, end=3, seed=5)
     p = as_model(table)
     for stepper, min_length, n in ((table, 2, 0), (NoRepeatNgram(table, 1), 0, 1), (NoRepeatNgram(table, 1), 1, 1)):
-        for drawn in sample(
-            stepper, stepper.start(1), torch.Generator().manual_seed(1), 4, min_length=min_length, n=40
-        ):
-            for one in drawn:
-                path = [*one.ids, 3] if one.finished else [*one.ids]
-                log_prob = score = 0.0
-                for t, id in enumerate(path):
-                    may = [
-                        w for w in range(4) if (w != 3 or t >= min_length) and (w == 3 or not n or w not in path[:t])
-                    ]
-                    row = p(tuple(path[:t]))
-                    log_prob += math.log(row[id])
-                    score += math.log(row[id] / sum(row[w] for w in may))
-                assert one.log_prob == pytest.approx(log_prob, abs=1e-6)
-                assert one.score == pytest.approx(score, abs=1e-6)
+        generator = torch.Generator().manual_seed(1)
+        (drawn,) = sample(stepper, stepper.start(1), generator, 4, min_length=min_length, n=40)
+        assert len(drawn) == 40
+        for one in drawn:
+            path = [*one.ids, 3] if one.finished else [*one.ids]
+            log_prob = score = 0.0
+            for t, id in enumerate(path):
+                may = [w for w in range(4) if (w != 3 or t >= min_length) and (w == 3 or not n or w not in path[:t])]
+                row = p(tuple(path[:t]))
+                log_prob += math.log(row[id])
+                score += math.log(row[id] / sum(row[w] for w in may))
+            assert one.log_prob == pytest.approx(log_prob, abs=1e-6)
+            assert one.score == pytest.approx(score, abs=1e-6)
 
 
 def test_sample_row_with_its_own_generator_does_not_depend_on_the_batch() -> None:

@@ -15,7 +15,7 @@ from catena.errors import ConfigError
 from catena.search.filters import temperature
 from catena.search.hypothesis import Hypothesis
 from catena.search.stochastic import stochastic_beam
-from catena.search.table import TableStepper
+from catena.search.table_stepper import TableStepper
 from tests.oracle.search import all_sequences
 from tests.oracle.search import temperature as temperature_by_hand
 from tests.search.models import as_model, random_table
@@ -56,7 +56,9 @@ def test_stochastic_beam_order_matches_sampling_without_replacement(table: Table
 
 def test_stochastic_beam_samples_are_distinct_sorted_and_scored(table: TableStepper) -> None:
     everything = all_sequences(as_model(table), table.end, 3)
-    for drawn in stochastic_beam(table, table.start(50), generator(2), 4, max_length=3):
+    rows = stochastic_beam(table, table.start(50), generator(2), 4, max_length=3)
+    assert len(rows) == 50
+    for drawn in rows:
         keys = [key(h) for h in drawn.hypotheses]
         assert len(set(keys)) == len(keys) == 4
         assert [h.log_prob for h in drawn.hypotheses] == pytest.approx([everything[k] for k in keys])

@@ -173,7 +173,9 @@ def test_point_reader_normalizes_points() -> None:
     for alike, scales in ((False, [*spreads[:2], 1.0]), (True, [together] * 3)):
         reader = PointReader(3, 2).double()
         reader.start_at(torch.tensor(given, dtype=torch.float64), alike)
-        for point, found in zip(given, reader(torch.tensor([given], dtype=torch.float64))[0], strict=True):
+        (rows,) = reader(torch.tensor([given], dtype=torch.float64))
+        assert len(rows) == len(given)
+        for point, found in zip(given, rows, strict=True):
             x = torch.tensor([(x - m) / s for x, m, s in zip(point, means, scales, strict=True)], dtype=torch.float64)
             torch.testing.assert_close(found, reader.map.weight @ x + reader.map.bias)
 

@@ -35,7 +35,7 @@ class TestAttention(EncoderDecoderLaws):
         params=[
             {},
             {"cell": "gru", "order": "bahdanau", "n_layers": 2, "tied": False},
-            {"order": "gnmt", "n_layers": 3, "residual": True, "bidirectional": "first", "handover": "zero"},
+            {"order": "gnmt", "n_layers": 3, "residual": True, "bidirectional": "first", "bridge": "zero"},
             {"attention": "bilinear", "n_heads": 2, "cell": "coupled_lstm", "input_feeding": False, "shared": True},
         ],
         ids=lambda options: "-".join(str(value) for value in options.values()) or "plain",
@@ -71,7 +71,7 @@ class TestNoAttention(EncoderDecoderLaws):
     @pytest.fixture(
         params=[
             {"cell": "gru_reset_first", "reverse": True},
-            {"encoder": "additive", "n_layers": 2, "handover": "map"},
+            {"encoder": "additive", "n_layers": 2, "bridge": "map"},
         ],
         ids=lambda options: "-".join(str(value) for value in options.values()),
     )

@@ -7,12 +7,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from catena.engine import pool
+from catena.engine.decoder import CompiledStepper, compile_decoder
 from catena.errors import ConfigError
-from catena.seq2seq import transformer_compiled
 from catena.seq2seq.base import Source
 from catena.seq2seq.sides import VocabularyInfo
 from catena.seq2seq.transformer import TransformerSeq2Seq, build_transformer
-from catena.seq2seq.transformer_compiled import CompiledStepper
 from catena.seq2seq.transformer_config import TransformerSeq2SeqConfig
 from catena.seq2seq.transformer_stepper import TransformerStepper
 from tests.laws.seq2seq_laws import ONE_VOCABULARY, SIDES, EncoderDecoderLaws, Maker
@@ -63,7 +63,7 @@ class TestCompiledSteps(EncoderDecoderLaws):
 
     @pytest.fixture(autouse=True)
     def small_pool(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(transformer_compiled, "LEAST_ROOM", 4)
+        monkeypatch.setattr(pool, "MIN_ENTRIES", 4)
 
     @pytest.fixture(params=[*KINDS, {"activation": "gelu"}], ids=lambda kind: "-".join(kind.values()))
     def make_model(self, request: pytest.FixtureRequest) -> Maker:
@@ -71,6 +71,12 @@ class TestCompiledSteps(EncoderDecoderLaws):
 
     def test_steps_are_compiled(self, make_model: Maker) -> None:
         assert isinstance(make_model().stepper(self.source(self.sources)), CompiledStepper)
+
+    def test_unsupported_decoders_are_not_compiled(self, make_model: Maker) -> None:
+        source = self.source(self.sources)
+        assert compile_decoder(make_model().double(), source) is None
+        assert compile_decoder(make_model().train(), source) is None
+        assert isinstance(make_model().double().stepper(source), TransformerStepper)
 
 
 @torch.no_grad()
@@ -320,6 +326,7 @@ def test_transformer_depth_scaled_init() -> None:
         for init in ("xavier", "depth_scaled")
     )
     for side in ("encoder", "decoder"):
+        assert len(getattr(plain, side).layers) > 1
         for i, (layer, other) in enumerate(zip(getattr(plain, side).layers, getattr(scaled, side).layers, strict=True)):
             for (name, weight), small in zip(layer.named_parameters(), other.parameters(), strict=True):
                 factor = math.sqrt(i + 1) if weight.dim() == 2 else 1.0

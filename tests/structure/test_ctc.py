@@ -187,6 +187,7 @@ class TestFrames:
 def test_collapse_equals_oracle() -> None:
     labels = torch.randint(0, 3, (50, 7))
     said, count = collapse(labels, blank=1)
+    assert said.shape == (50, 7)
     for row, n, frames in zip(said.tolist(), count.tolist(), labels.tolist(), strict=True):
         assert row[:n] == alignments.collapsed(frames, 1)
         assert row[n:] == [-1] * (7 - n)

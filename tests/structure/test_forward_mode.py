@@ -84,6 +84,7 @@ def test_hessian_vector_products_reach_shared_scores(kind: str) -> None:
 
     found = jvp(gradients, scores, tangents)[1]
     before, after = (gradients(*(x + h * t for x, t in zip(scores, tangents, strict=True))) for h in (-STEP, STEP))
+    assert len(found) > 0
     for product, low, high in zip(found, before, after, strict=True):
         assert torch.allclose(product, (high - low) / (2 * STEP), atol=1e-8)
 

@@ -124,12 +124,14 @@ def with_score(structure: StructuredDistribution, tensor: int, cell: int, value:
 
 def places(name: str) -> list[tuple[int, int]]:
     tensors = STRUCTURES[name]().score_tensors()
-    return [(i, cell) for i, x in enumerate(tensors) if x is not None for cell in range(x.numel())]
+    found = [(i, cell) for i, x in enumerate(tensors) if x is not None for cell in range(x.numel())]
+    assert found
+    return found
 
 
 @pytest.mark.parametrize("name", STRUCTURES)
 def test_backends_agree_on_every_query_with_one_score_of_nan(name: str) -> None:
-    for place in places(name):
+    for place in places(name)[::2]:  # the next test reads every score
         structure = with_score(STRUCTURES[name](), *place, math.nan)
         with use_backend("reference"):
             expected = answers(structure, name)

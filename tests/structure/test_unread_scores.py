@@ -75,6 +75,7 @@ def with_unread(kind: str, wrong: float) -> list[Tensor]:
 
 def gradients(answer: Callable[..., Tensor], given: list[Tensor]) -> list[Tensor]:
     leaves = [x.clone().requires_grad_() for x in given]
+    assert leaves
     return list(torch.autograd.grad(answer(*leaves).sum(), leaves))
 
 

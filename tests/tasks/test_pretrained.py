@@ -15,11 +15,10 @@ from catena.checkpoint import open_checkpoint
 from catena.encoders.build import build_encoder
 from catena.encoders.config import RecurrentConfig, TransformerConfig
 from catena.errors import ConfigError
-from catena.tasks.classify.application import ClassifyApplication
 from catena.tasks.classify.config import ClassifyConfig
-from catena.tasks.lm.application import LmApplication
 from catena.tasks.lm.config import LmConfig
 from catena.tasks.pretrained import layers_from_the_top, open_pretrained, unfreeze_top_layers
+from catena.tasks.runs import load_task, resume_run, train_run
 from catena.training.report import SilentReporter
 
 SMALL: dict[str, dict[str, Any]] = {
@@ -39,7 +38,7 @@ def pretrain(tmp_path: Path, kind: str = "lstm", **model: Any) -> Path:
         "batches": {"batch_size": 4, "length": 6},
         "training": {"max_epochs": 1},
     }
-    LmApplication().train(configs.parse(LmConfig, values), tmp_path / kind, SilentReporter())
+    train_run(configs.parse(LmConfig, values), tmp_path / kind, SilentReporter())
     return tmp_path / kind
 
 
@@ -48,7 +47,7 @@ def classify(tmp_path: Path, run: Path, **options: Any) -> ClassifyConfig:
     data.write_text("good\tthe good film\nbad\ta bad film\n" * 10, encoding="utf-8")
     values = {
         "machine": {"device": "cpu"},
-        "data": {"train": [str(data)], "format": "tsv-label"},
+        "data": {"train": [str(data)], "input_format": "tsv"},
         "pretrained": str(run),
         "training": {"max_epochs": 2, "eval_every": 1000, "keep_last": 9},
         **options,
@@ -61,7 +60,7 @@ def test_pretrained_classifier_loads_without_the_language_model(tmp_path: Path, 
     run = pretrain(tmp_path, kind)
     theirs = open_checkpoint(run).weights()
     config = classify(tmp_path, run)
-    ClassifyApplication().train(config, tmp_path / "run", SilentReporter())
+    train_run(config, tmp_path / "run", SilentReporter())
     start = open_checkpoint(tmp_path / "run" / "checkpoints" / "step-000000").weights()
     assert torch.equal(start["embedding.weight"], theirs["embedding.weight"])
     encoder = {k.removeprefix("summary.encoder."): w for k, w in start.items() if k.startswith("summary.encoder.")}
@@ -70,9 +69,9 @@ def test_pretrained_classifier_loads_without_the_language_model(tmp_path: Path, 
     for path in run.rglob("*"):
         if path.is_file():
             path.unlink()
-    predictor = ClassifyApplication().load(tmp_path / "run")
-    assert len(predictor.predict(["the good film"])) == 1
-    assert "film" in predictor.encoding.vocabulary  # type: ignore[attr-defined]
+    model = load_task(tmp_path / "run")
+    assert len(model.predict(["the good film"])) == 1
+    assert "film" in model.encoding.texts.vocabulary  # type: ignore[attr-defined]
 
 
 def test_layers_are_unfrozen_from_the_top_by_epoch(tmp_path: Path) -> None:
@@ -80,7 +79,7 @@ def test_layers_are_unfrozen_from_the_top_by_epoch(tmp_path: Path) -> None:
     config = classify(
         tmp_path, run, training={"max_epochs": 4, "patience": 0, "keep_last": 9}, batches={"batch_size": 8}
     )
-    ClassifyApplication().train(config, tmp_path / "run", SilentReporter())
+    train_run(config, tmp_path / "run", SilentReporter())
     steps = sorted((tmp_path / "run" / "checkpoints").iterdir())
     weights = [open_checkpoint(step).weights() for step in steps]
     watched = {
@@ -96,7 +95,7 @@ def test_layers_are_unfrozen_from_the_top_by_epoch(tmp_path: Path) -> None:
 
 def test_unfreeze_zero_trains_all_layers(tmp_path: Path) -> None:
     run = pretrain(tmp_path)
-    ClassifyApplication().train(classify(tmp_path, run, unfreeze=0), tmp_path / "run", SilentReporter())
+    train_run(classify(tmp_path, run, unfreeze=0), tmp_path / "run", SilentReporter())
     first, last = (open_checkpoint(tmp_path / "run" / name).weights() for name in ("checkpoints/step-000000", "last"))
     assert all(not torch.equal(first[name], last[name]) for name in first if name != "temperature")
 
@@ -104,8 +103,8 @@ def test_unfreeze_zero_trains_all_layers(tmp_path: Path) -> None:
 def test_resumed_fine_tuning_gives_the_same_result(tmp_path: Path) -> None:
     run = pretrain(tmp_path)
     config = classify(tmp_path, run, training={"max_epochs": 3, "patience": 0})
-    whole = ClassifyApplication().train(config, tmp_path / "whole", SilentReporter())
-    assert ClassifyApplication().resume(tmp_path / "whole", SilentReporter()).scores == whole.scores
+    whole = train_run(config, tmp_path / "whole", SilentReporter())
+    assert resume_run(tmp_path / "whole", SilentReporter()).scores == whole.scores
 
 
 def test_invalid_pretrained_models_are_rejected(tmp_path: Path) -> None:
@@ -114,8 +113,8 @@ def test_invalid_pretrained_models_are_rejected(tmp_path: Path) -> None:
         open_pretrained(ngram)
     config = classify(tmp_path, pretrain(tmp_path, "feed-forward"))
     with pytest.raises(ConfigError, match="is of kind 'feed-forward', whose encoder a classifier cannot use"):
-        ClassifyApplication().train(config, tmp_path / "run", SilentReporter())
-    ClassifyApplication().train(classify(tmp_path, pretrain(tmp_path)), tmp_path / "cls", SilentReporter())
+        train_run(config, tmp_path / "run", SilentReporter())
+    train_run(classify(tmp_path, pretrain(tmp_path)), tmp_path / "cls", SilentReporter())
     with pytest.raises(ConfigError, match="must be a run of task 'lm', got one of task 'classify'"):
         open_pretrained(tmp_path / "cls")
     start = open_pretrained(tmp_path / "lstm")

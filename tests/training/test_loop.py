@@ -18,7 +18,6 @@ from catena.training.config import TrainingConfig
 from catena.training.loop import TrainingLoop, train
 from catena.training.report import EvaluationDone, LinesReporter, Progress, RunResult, SilentReporter
 from catena.training.run import RunFolder, create_run
-from catena.training.selection import higher_is_better
 from catena.training.task import Batch, BatchLoss, Evaluation
 from tests.training.tiny import TinyTask
 
@@ -29,7 +28,9 @@ def go(task: TinyTask, run: RunFolder | None = None, seed: int = 0, **values: An
 
 
 def weights(task: TinyTask) -> dict[str, torch.Tensor]:
-    return {name: t.clone() for name, t in task.model.state_dict().items()}
+    found = {name: t.clone() for name, t in task.model.state_dict().items()}
+    assert found
+    return found
 
 
 def new_run(path: Path) -> RunFolder:
@@ -69,6 +70,7 @@ def test_sgd_step_is_gradient_of_batch() -> None:
     expected = {name: (p - 0.5 * p.grad).detach() for name, p in task.model.named_parameters()}  # type: ignore[operator]
     task.model.zero_grad()
     go(task, optimizer="sgd", learning_rate=0.5, max_steps=1, clip_norm=0)
+    assert len(expected) > 0
     for name, value in expected.items():
         torch.testing.assert_close(weights(task)[name], value)
 
@@ -139,6 +141,7 @@ def test_evaluation_frequency_does_not_change_weights(tmp_path: Path) -> None:
         run = create_run(tmp_path / name, "", seed=0)
         go(task, run, max_steps=12, eval_every=every)
     one, two = (open_checkpoint(tmp_path / name / "last").weights() for name in ("rare", "often"))
+    assert len(one) > 0
     for name in one:
         assert torch.equal(one[name], two[name]), name
 
@@ -236,6 +239,22 @@ def test_patience_stops_and_restores_best() -> None:
         assert torch.equal(weights(task)[name], value), "equal scores must not replace the first best"
 
 
+@pytest.mark.parametrize(("higher", "stop_at", "steps"), [(True, 0.6, 3), (False, 0.3, 2), (True, 0.9, 4)])
+def test_stop_at_ends_run_when_metric_reaches_value(
+    monkeypatch: pytest.MonkeyPatch, higher: bool, stop_at: float, steps: int
+) -> None:
+    task = TinyTask(scores=[0.5, 0.3, 0.6, 0.7])
+    monkeypatch.setattr(task, "higher_is_better", lambda metric: higher)
+    outcome = train(
+        task,
+        TrainingConfig(patience=0, eval_every=1, max_steps=4, stop_at=stop_at),
+        None,
+        Randomness(0),
+        SilentReporter(),
+    )
+    assert (outcome.reason, outcome.steps) == ("max_steps" if steps == 4 else "stop_at", steps)
+
+
 def test_metric_with_lower_is_better() -> None:
     task = TinyTask()
     outcome = go(task, metric="loss", eval_every=1, max_steps=6, learning_rate=0.05)
@@ -248,29 +267,6 @@ def test_metric_with_lower_is_better() -> None:
         recorder,
     )
     assert outcome.score == min(event.scores["loss"] for event in recorder.evaluations)
-
-
-@pytest.mark.parametrize(
-    ("name", "less"),
-    [
-        ("nats_per_token", True),
-        ("bits_per_character", True),
-        ("ngram_perplexity", True),
-        ("log_loss", True),
-        ("symbol_error", True),
-        ("length_ratio", True),
-        ("extra", True),
-        ("micro_f1", False),
-        ("recall@1", False),
-        ("binary_node_accuracy", False),
-        ("coverage", False),
-        ("bleu", False),
-        ("triangles", False),
-        ("las", False),
-    ],
-)
-def test_lower_is_better_by_name(name: str, less: bool) -> None:
-    assert higher_is_better(TinyTask(), name) is not less
 
 
 def test_unknown_metric_raises_error_with_suggestion() -> None:

@@ -13,9 +13,9 @@ from rich.console import Console
 
 from catena.errors import MissingExtraError
 from catena.randomness import Randomness
-from catena.training.bar import BarReporter
 from catena.training.config import TrainingConfig
 from catena.training.loop import train
+from catena.training.progress_bar import BarReporter
 from catena.training.report import (
     EvaluationDone,
     LinesReporter,
@@ -190,7 +190,7 @@ def test_failed_run_closes_reporter() -> None:
 
 def test_tensorboard_is_optional(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "tensorboard", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'catena\[tensorboard\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install tensorboard"):
         TensorBoardReporter(tmp_path)
 
 

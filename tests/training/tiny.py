@@ -62,7 +62,9 @@ class TinyTask(Task):
     """``scores`` replaces the measured score by a list with one value for each evaluation."""
 
     metric = "accuracy"
-    higher_is_better = True
+
+    def higher_is_better(self, metric: str) -> bool:
+        return metric != "loss"
 
     def __init__(
         self,

@@ -9,10 +9,10 @@ import pytest
 
 from catena.errors import DataError, FormatError
 from catena.vectors.evaluate import evaluate_analogies, evaluate_similarities
-from catena.vectors.table import WordVectors
+from catena.vectors.table import VectorTable
 
 MATRIX = np.array([[1, 0, 0], [1, 0, 1], [0, 1, 0], [0, 1, 1], [0.6, 0.6, 0.5]])
-VECTORS = WordVectors.of(["man", "king", "woman", "Queen", "table"], MATRIX)
+VECTORS = VectorTable.of(["man", "king", "woman", "Queen", "table"], MATRIX)
 QUESTIONS = """: royal
 man king woman queen
 woman QUEEN man king
@@ -28,10 +28,13 @@ def test_analogies_are_scored_by_section(tmp_path: Path, method: str) -> None:
     path = tmp_path / "questions.txt"
     path.write_text(QUESTIONS, encoding="utf-8")
     scores = evaluate_analogies(VECTORS, path, method)
-    assert [(s.name, s.right, s.asked, s.left_out) for s in scores.sections] == [("royal", 2, 2, 1), ("other", 0, 1, 0)]
-    assert (scores.total.right, scores.total.asked, scores.total.accuracy) == (2, 3, 2 / 3)
+    assert [(s.name, s.n_correct, s.n_scored, s.n_skipped) for s in scores.sections] == [
+        ("royal", 2, 2, 1),
+        ("other", 0, 1, 0),
+    ]
+    assert (scores.total.n_correct, scores.total.n_scored, scores.total.accuracy) == (2, 3, 2 / 3)
     few = evaluate_analogies(VECTORS, path, method, most=3)
-    assert (few.total.asked, few.total.left_out) == (0, 4)
+    assert (few.total.n_scored, few.total.n_skipped) == (0, 4)
     assert np.isnan(few.total.accuracy)
 
 
@@ -39,12 +42,12 @@ def test_analogies_are_scored_by_section(tmp_path: Path, method: str) -> None:
 def test_many_questions_are_answered_as_one_by_one(tmp_path: Path, method: str) -> None:
     rng = np.random.default_rng(0)
     words = [f"w{i}" for i in range(60)]
-    vectors = WordVectors.of(words, rng.normal(size=(60, 4)))
+    vectors = VectorTable.of(words, rng.normal(size=(60, 4)))
     questions = [rng.choice(words, 4, replace=False).tolist() for _ in range(300)]
     path = tmp_path / "questions.txt"
     path.write_text("\n".join(map(" ".join, questions)), encoding="utf-8")
     right = sum(vectors.analogy(a, b, c, 1, method)[0][0] == d for a, b, c, d in questions)
-    assert evaluate_analogies(vectors, path, method).total.right == right
+    assert evaluate_analogies(vectors, path, method).total.n_correct == right
     assert right > 0
 
 
@@ -55,8 +58,8 @@ def test_similarities_are_compared_with_human_ratings(tmp_path: Path, text: str)
     path = tmp_path / "pairs.txt"
     path.write_text(text.replace("king table\t5\n", ""), encoding="utf-8")
     scores = evaluate_similarities(VECTORS, path)
-    assert (scores.spearman, scores.asked) == (pytest.approx(1.0), 2)
-    assert scores.left_out == (1 if "moon" in text else 0)
+    assert (scores.spearman, scores.n_scored) == (pytest.approx(1.0), 2)
+    assert scores.n_skipped == (1 if "moon" in text else 0)
 
 
 @pytest.mark.parametrize(

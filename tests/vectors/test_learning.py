@@ -95,6 +95,7 @@ def test_with_ngrams_a_word_comes_with_its_parts(together: int, monkeypatch: pyt
     corpus = corpus_of_sentences(SENTENCES, settings.words, settings.phrases)
     model = new_model(settings, corpus.words, corpus.lines)
     first, parts = VectorLearner(model).parts
+    assert len(model.words) > 0
     for w, word in enumerate(model.words):
         grams = [len(model.words) + oracle.fnv1a(g) % 50 for g in oracle.character_ngrams(word, 2, 3)]
         assert parts[first[w] : first[w + 1]].tolist() == [w, *grams]

@@ -5,13 +5,13 @@ import pytest
 
 from catena.errors import DataError
 from catena.vectors.map import project_to_plane, words_of_map
-from catena.vectors.table import WordVectors
+from catena.vectors.table import VectorTable
 
 
-def two_groups() -> WordVectors:
+def two_groups() -> VectorTable:
     rng = np.random.default_rng(0)
     centers = np.repeat(np.array([[9.0, 0, 0, 0], [0, 9, 0, 0]]), 12, axis=0)
-    return WordVectors.of([f"{'ab'[i // 12]}{i}" for i in range(24)], centers + rng.normal(size=(24, 4)))
+    return VectorTable.of([f"{'ab'[i // 12]}{i}" for i in range(24)], centers + rng.normal(size=(24, 4)))
 
 
 def test_near_words_lie_near_and_the_same_seed_gives_the_same_map() -> None:
@@ -28,7 +28,7 @@ def test_near_words_lie_near_and_the_same_seed_gives_the_same_map() -> None:
 
 
 def test_map_words_are_first_words_or_given_words_with_neighbors() -> None:
-    vectors = WordVectors.of(["the", ",", "7", "cat", "dog"], np.eye(5))
+    vectors = VectorTable.of(["the", ",", "7", "cat", "dog"], np.eye(5))
     assert words_of_map(vectors, 2) == ["the", "cat"]
     assert words_of_map(vectors, 9) == ["the", "cat", "dog"]
     near = words_of_map(two_groups(), 6, ["a3", "b20"])

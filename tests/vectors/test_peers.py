@@ -13,7 +13,7 @@ import pytest
 
 from catena.vectors.config import SkipGramConfig, SubwordConfig, VectorConfig, VectorTrainingConfig, WordConfig
 from catena.vectors.evaluate import evaluate_analogies, evaluate_similarities
-from catena.vectors.table import WordVectors
+from catena.vectors.table import VectorTable
 from catena.vectors.train import train_vectors
 from tests.vectors.test_table import WORDS, some_vectors
 from tests.vectors.test_train import two_topics
@@ -32,7 +32,7 @@ def test_gensim_reads_what_we_write_and_we_read_what_it_wrote(tmp_path: Path, bi
     assert theirs.index_to_key == list(vectors.words)
     assert (theirs.vectors == vectors.matrix).all()
     theirs.save_word2vec_format(str(tmp_path / "back"), binary=binary)
-    again = WordVectors.load(tmp_path / "back")
+    again = VectorTable.load(tmp_path / "back")
     assert list(again.words) == list(vectors.words)
     np.testing.assert_allclose(again.matrix, vectors.matrix, rtol=0 if binary else 1e-6)
 
@@ -104,7 +104,7 @@ def test_models_of_fasttext_give_its_own_vectors_of_known_and_unknown_words(tmp_
     text.write_text("\n".join([*map(" ".join, two_topics(3000)), *[ODD] * 9]), encoding="utf-8")
     model = trained(fasttext, text, dim=10, minn=2 if longest else 0, maxn=longest, bucket=900)
     model.save_model(str(tmp_path / "model.bin"))
-    vectors = WordVectors.load(tmp_path / "model.bin")
+    vectors = VectorTable.load(tmp_path / "model.bin")
     assert list(vectors.words) == model.words
     for word in [*model.words, *(["unseen", "日本", "étés", "ships"] if longest else [])]:
         np.testing.assert_allclose(vectors[word], model.get_word_vector(word), rtol=1e-4, atol=1e-6)
@@ -124,6 +124,7 @@ def test_our_ngrams_are_those_of_fasttext(tmp_path: Path) -> None:
 
     ours = train_vectors([text], settings).model
     first, parts = word_parts(ours.words, settings.subwords, len(ours.words))
+    assert len(ours.words) > 0
     for w, word in enumerate(ours.words):
         _, rows = model.get_subwords(word)
         assert (parts[first[w] + 1 : first[w + 1]] - len(ours.words)).tolist() == [

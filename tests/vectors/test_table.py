@@ -16,20 +16,20 @@ from catena.data.readers.vectors import read_vectors, read_vectors_of
 from catena.errors import DataError, FormatError, UnknownNameError
 from catena.vectors import neighbors
 from catena.vectors.config import SkipGramConfig, SubwordConfig, VectorConfig, VectorTrainingConfig, WordConfig
-from catena.vectors.table import Subwords, WordVectors
+from catena.vectors.table import Subwords, VectorTable
 from catena.vectors.train import train_vectors
-from catena.vectors.words import WordIndex
+from catena.vectors.word_index import WordIndex
 from tests.oracle import word2vec as oracle
 
 WORDS = ["the", "cat", "dog", "日本", "naïve", "x-y", "7", "🙂", "zwölf", "end"]
 
 
-def some_vectors(v: int = 10, d: int = 6, seed: int = 1) -> WordVectors:
+def some_vectors(v: int = 10, d: int = 6, seed: int = 1) -> VectorTable:
     matrix = np.random.default_rng(seed).normal(size=(v, d)).astype(np.float32)
-    return WordVectors.of([*WORDS, *(f"w{i}" for i in range(v))][:v], matrix)
+    return VectorTable.of([*WORDS, *(f"w{i}" for i in range(v))][:v], matrix)
 
 
-def cosines(vectors: WordVectors, query: np.ndarray) -> np.ndarray:
+def cosines(vectors: VectorTable, query: np.ndarray) -> np.ndarray:
     rows = vectors.matrix.astype(np.float64)
     return rows @ query / np.linalg.norm(rows, axis=1) / np.linalg.norm(query)
 
@@ -62,7 +62,7 @@ def test_neighbors_do_not_depend_on_blocks(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_of_equal_vectors_the_first_comes_first_and_zeros_are_near_to_nothing() -> None:
-    vectors = WordVectors.of(["a", "b", "c", "zero"], np.array([[1.0, 0], [2, 0], [1, 0], [0, 0]]))
+    vectors = VectorTable.of(["a", "b", "c", "zero"], np.array([[1.0, 0], [2, 0], [1, 0], [0, 0]]))
     assert vectors.most_similar("c", 3) == [("a", 1.0), ("b", 1.0), ("zero", 0.0)]
     assert vectors.most_similar(np.array([0.5, 0.0]), 2) == [("a", 1.0), ("b", 1.0)]
     assert vectors.similarity("a", "zero") == 0.0
@@ -93,13 +93,13 @@ def test_analogies_are_those_of_their_formulas(method: str, v: int, seed: int) -
 
 def test_an_analogy_is_solved() -> None:
     matrix = np.array([[1, 0, 0], [1, 0, 1], [0, 1, 0], [0, 1, 1], [0.6, 0.6, 0.5]])
-    vectors = WordVectors.of(["man", "king", "woman", "queen", "table"], matrix)
+    vectors = VectorTable.of(["man", "king", "woman", "queen", "table"], matrix)
     assert vectors.analogy("man", "king", "woman", 1)[0][0] == "queen"
     assert vectors.analogy("man", "king", "woman", 1, "multiply")[0][0] == "queen"
 
 
 def test_the_odd_one_is_far_from_the_mean() -> None:
-    vectors = WordVectors.of(["a", "b", "c", "odd"], np.array([[1, 0.1], [1, 0], [1, -0.1], [-1, 0.2]]))
+    vectors = VectorTable.of(["a", "b", "c", "odd"], np.array([[1, 0.1], [1, 0], [1, -0.1], [-1, 0.2]]))
     assert vectors.odd_one_out(["a", "odd", "b", "c"]) == "odd"
     with pytest.raises(DataError, match="must be 3 or more, got 2"):
         vectors.odd_one_out(["a", "b"])
@@ -112,7 +112,7 @@ def test_unknown_words_and_invalid_values_raise_error() -> None:
     with pytest.raises(DataError, match="must be 1 or more, got"):
         vectors.most_similar("cat", 0)
     with pytest.raises(DataError, match="must be 2, one for each word, got 10"):
-        WordVectors.of(["a", "b"], vectors.matrix)
+        VectorTable.of(["a", "b"], vectors.matrix)
 
 
 # --- views ------------------------------------------------------------------------------------------------------------
@@ -120,13 +120,13 @@ def test_unknown_words_and_invalid_values_raise_error() -> None:
 
 def test_rows_and_tensors_share_the_memory_of_the_matrix(tmp_path: Path) -> None:
     some_vectors().save(tmp_path / "v.safetensors")
-    for vectors in (some_vectors(), WordVectors.load(tmp_path / "v.safetensors")):
+    for vectors in (some_vectors(), VectorTable.load(tmp_path / "v.safetensors")):
         tensor = vectors.tensor()
         assert tensor.data_ptr() == vectors.matrix.ctypes.data
         assert np.shares_memory(vectors["dog"], vectors.matrix)
         tensor[2, 0] = 42.0
         assert vectors["dog"][0] == 42.0
-    assert WordVectors.load(tmp_path / "v.safetensors")["dog"][0] != 42.0
+    assert VectorTable.load(tmp_path / "v.safetensors")["dog"][0] != 42.0
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -139,7 +139,7 @@ def test_rows_and_tensors_share_the_memory_of_the_matrix(tmp_path: Path) -> None
 def test_every_format_gives_back_the_same_bits(tmp_path: Path, name: str, format: str | None) -> None:
     vectors = some_vectors()
     path = vectors.save(tmp_path / "new" / name, format)
-    again = WordVectors.load(path)
+    again = VectorTable.load(path)
     assert list(again.words) == WORDS
     assert (again.matrix == vectors.matrix).all()
     assert [p.name for p in path.parent.iterdir()] == [name]
@@ -158,8 +158,8 @@ def test_classifiers_and_taggers_read_our_files(tmp_path: Path) -> None:
 
 
 def test_words_with_blanks_fit_our_own_file_only(tmp_path: Path) -> None:
-    vectors = WordVectors.of(["new york", "paris"], np.eye(2))
-    assert WordVectors.load(vectors.save(tmp_path / "v.safetensors"))["new york"].tolist() == [1.0, 0.0]
+    vectors = VectorTable.of(["new york", "paris"], np.eye(2))
+    assert VectorTable.load(vectors.save(tmp_path / "v.safetensors"))["new york"].tolist() == [1.0, 0.0]
     for name in ("v.bin", "v.txt"):
         with pytest.raises(DataError, match="The word 'new york' has a blank, which the word2vec format"):
             vectors.save(tmp_path / name)
@@ -183,7 +183,7 @@ def test_damaged_file_raises_error(tmp_path: Path, change, message: str) -> None
     path = some_vectors().save(tmp_path / "v.safetensors")
     path.write_bytes(change(path.read_bytes()))
     with pytest.raises(FormatError, match=message):
-        WordVectors.load(path)
+        VectorTable.load(path)
 
 
 def test_network_weights_raise_error(tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ def test_network_weights_raise_error(tmp_path: Path) -> None:
 
     save_file({"weight": torch.zeros(2)}, tmp_path / "model.safetensors")
     with pytest.raises(FormatError, match=r"without word vectors \(it has weight\)"):
-        WordVectors.load(tmp_path / "model.safetensors")
+        VectorTable.load(tmp_path / "model.safetensors")
 
 
 # --- words that were never seen ---------------------------------------------------------------------------------------
@@ -203,8 +203,8 @@ def test_unknown_words_get_the_mean_of_their_ngrams(tmp_path: Path) -> None:
         subwords=SubwordConfig(shortest=2, longest=3, buckets=40),
     )  # fmt: skip
     model = train_vectors([["running", "runner", "sitting"]] * 30, settings).model
-    vectors = WordVectors.of_model(model)
-    again = WordVectors.load(vectors.save(tmp_path / "v.safetensors"))
+    vectors = VectorTable.of_model(model)
+    again = VectorTable.load(vectors.save(tmp_path / "v.safetensors"))
     for table in (vectors, again):
         grams = [oracle.fnv1a(gram) % 40 for gram in oracle.character_ngrams("runs", 2, 3)]
         np.testing.assert_allclose(table["runs"], model.bucket_vectors()[grams].mean(0), rtol=1e-5)
@@ -212,7 +212,7 @@ def test_unknown_words_get_the_mean_of_their_ngrams(tmp_path: Path) -> None:
         assert len(table.most_similar("runs", 3)) == 3
     assert (again["running"] == vectors["running"]).all()
     long = Subwords(SubwordConfig(shortest=9, longest=9, buckets=40), vectors.subwords.rows)
-    without = WordVectors(vectors.words, vectors.matrix, long)
+    without = VectorTable(vectors.words, vectors.matrix, long)
     with pytest.raises(UnknownNameError, match="no character n-grams either"):
         without["ab"]
 
@@ -222,10 +222,10 @@ def test_context_vectors_and_both_side_by_side() -> None:
         words=WordConfig(min_count=1), model=SkipGramConfig(d=8), threads=1, training=VectorTrainingConfig(epochs=1)
     )
     model = train_vectors([["a", "b", "c"]] * 30, settings).model
-    both = WordVectors.of_model(model, "both")
+    both = VectorTable.of_model(model, "both")
     assert both.d == 16
-    assert (both["b"][8:] == WordVectors.of_model(model, "context")["b"]).all()
-    assert (both["b"][:8] == WordVectors.of_model(model)["b"]).all()
+    assert (both["b"][8:] == VectorTable.of_model(model, "context")["b"]).all()
+    assert (both["b"][:8] == VectorTable.of_model(model)["b"]).all()
 
 
 def test_unknown_method_raises_error() -> None:
@@ -235,7 +235,7 @@ def test_unknown_method_raises_error() -> None:
 
 
 def test_a_missing_word_is_a_key_error_whose_hint_is_searched_when_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    from catena.vectors import words as module
+    from catena.vectors import word_index as module
 
     searched: list[str] = []
 
@@ -244,7 +244,7 @@ def test_a_missing_word_is_a_key_error_whose_hint_is_searched_when_it_is_read(mo
         return "did you mean 'cat'?"
 
     monkeypatch.setattr(module, "did_you_mean", search)
-    vectors = WordVectors.of(["cat", "dog"], np.eye(2))
+    vectors = VectorTable.of(["cat", "dog"], np.eye(2))
     for word in ("cta", "bird"):
         with pytest.raises(KeyError) as caught:
             vectors[word]
@@ -260,7 +260,7 @@ def test_a_missing_word_is_a_key_error_whose_hint_is_searched_when_it_is_read(mo
 
 def test_get_returns_the_vector_of_character_ngrams_too() -> None:
     settings = SubwordConfig(shortest=3, longest=3, buckets=8)
-    vectors = WordVectors(
+    vectors = VectorTable(
         WordIndex.of(["cat"]), np.ones((1, 2), np.float32), Subwords(settings, np.ones((8, 2), np.float32))
     )
     assert np.array_equal(vectors.get("cats"), vectors["cats"])

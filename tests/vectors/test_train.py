@@ -25,7 +25,7 @@ from catena.vectors.config import (
 from catena.vectors.corpus import corpus_of_sentences
 from catena.vectors.learning import TextBlock
 from catena.vectors.model import VectorNetwork, new_model
-from catena.vectors.table import WordVectors
+from catena.vectors.table import VectorTable
 from catena.vectors.train import Trainer, infer_documents, train_vectors
 
 TOPICS = {"sea": ["ship", "wave", "sail", "salt", "storm"], "bread": ["oven", "flour", "yeast", "crust", "dough"]}
@@ -67,7 +67,7 @@ WAYS = {
 @pytest.mark.parametrize("way", WAYS)
 def test_words_of_a_topic_come_together_and_the_loss_falls(way: str) -> None:
     trained = train_vectors(two_topics(), WAYS[way])
-    vectors = WordVectors.of_model(trained.model)
+    vectors = VectorTable.of_model(trained.model)
     inside = [vectors.similarity(a, b) for words in TOPICS.values() for a in words for b in words if a < b]
     across = [vectors.similarity(a, b) for a in TOPICS["sea"] for b in TOPICS["bread"]]
     assert np.mean(inside) > np.mean(across) + 0.15
@@ -140,7 +140,7 @@ def test_fine_tuning_adds_new_words() -> None:
     new = train_vectors(more, settings_of(epochs=4), start_from=old).model
     assert list(new.words)[: len(old.words)] == list(old.words)
     assert "anchor" in new.words
-    vectors = WordVectors.of_model(new)
+    vectors = VectorTable.of_model(new)
     assert vectors.similarity("anchor", "ship") > vectors.similarity("anchor", "oven") + 0.2
     untouched = new.words.number("yeast")
     assert (new.inputs[untouched] == old.inputs[untouched]).all()
@@ -287,7 +287,7 @@ def test_rows_begin_evenly_in_a_box_and_a_quarter_long_whatever_their_size() -> 
 def test_words_without_neighbors_raise_error(model: SkipGramConfig | CBOWConfig) -> None:
     """As those of scripts without blanks, where a line is one word: the loss of nothing was 0."""
     alone = [["ship"], ["wave"], [], ["ship"], ["wave"]]
-    with pytest.raises(DataError, match=r"No line has two words .*--tokens words, or --tokens characters"):
+    with pytest.raises(DataError, match=r"No line has two words .*--tokenizer words, or --tokenizer characters"):
         train_vectors(alone, settings_of(model=model, epochs=1))
     train_vectors([*alone, ["ship", "wave"]], settings_of(model=model, epochs=1))
     train_vectors(alone, settings_of(model=PVDBOWConfig(d=12), epochs=1))

@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from catena.attention.masks import causal_mask
-from catena.kernels.scratch import scratch_array
+from catena.kernels.common.scratch import scratch_array
 
 LEAST_ROOM = 32
 _FEW_ROWS = 64

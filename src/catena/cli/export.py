@@ -1,45 +1,40 @@
-"""``catena export RUN --to NAME -o PATH``, which converts a model to the format of another program."""
+"""``catena export RUN -o PATH``, which converts a model to the format of another program."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-import tyro
-
-from catena.cli.flags import DeviceFlags, arg, parse_flags
-from catena.cli.usage import UsageError
-
-_USAGE = "catena export RUN --to NAME -o PATH"
+from catena.cli.common import MachineOptions, open_task, parse_plain
+from catena.cli.parser import Arg, UsageError
 
 
-@dataclass(frozen=True)
-class ExportFlags(DeviceFlags):
-    """Options of ``catena export``."""
+class ExportCommand(MachineOptions):
+    """Write a trained model in the format of another program."""
 
-    run: Annotated[tyro.conf.Positional[Path], arg("RUN")]
+    usage = "catena export RUN -o PATH [--options]"
+    example = "catena export runs/mt --to ctranslate2 --quantization int8 -o mt-int8"
+
+    run: Annotated[Path, Arg("RUN", positional=True)]
     """Run or checkpoint folder of a translation model or an n-gram language model."""
-    to: Literal["ctranslate2", "onnx", "arpa"] = "ctranslate2"
+    to: Literal["ctranslate2", "onnx", "arpa"] | None = None
     """ctranslate2: model folder for CTranslate2 (Transformers); onnx: two ONNX graphs, an encoder and a decoder step
     (Transformers and recurrent models); arpa: n-gram text file for KenLM and SRILM, compressed if the name ends in
-    .gz."""
-    quantization: Annotated[Literal["int8"] | None, arg("int8")] = None
+    .gz. Default: ctranslate2 for translation models, arpa for n-gram models."""
+    quantization: Literal["int8"] | None = None
     """8-bit weights, for ctranslate2: a quarter of the size and faster on a CPU. Default: float32."""
-    output: Annotated[Path | None, arg("PATH", "-o")] = None
+    output: Annotated[Path | None, Arg("PATH", "-o")] = None
     """Folder or file to write. It must not exist yet."""
 
 
 def run(argv: Sequence[str]) -> int:
     """Write a trained model in the format of another program."""
-    flags = parse_flags(ExportFlags, argv, _USAGE, "Write a trained model in the format of another program.")
-    if flags.output is None:
-        raise UsageError(f"-o is missing. Usage: {_USAGE}.")
-
-    from catena.cli.machine import open_model
-
-    open_model(flags.run, flags).export(flags.to, flags.output, flags.quantization)
-    sys.stdout.write(f"wrote {flags.output}\n")
+    options = parse_plain(ExportCommand, argv)
+    if options.output is None:
+        raise UsageError(f"-o is missing. Usage: {options.usage}.")
+    task = open_task(options.run, options.model_copy(update={"quantization": None}))
+    task.export(options.to, options.output, options.quantization)
+    sys.stdout.write(f"wrote {options.output}\n")
     return 0

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import tyro
+from pydantic import Field
 
-from catena.cli.flags import DeviceFlags, arg, check_minimum, parse_flags, take_keys
-from catena.cli.usage import UsageError
-from catena.cli.weights import WeightFlags
-from catena.config import Config, override, parse
+from catena.cli.common import HELP, WeightOptions, end_with, open_task
+from catena.cli.help import full_help, short_help
+from catena.cli.parser import Arg, Section, UsageError, parse_command
+from catena.config import Config, parse
 from catena.search.config import BaseSearchConfig, SampleConfig, SearchConfig
 
 if TYPE_CHECKING:
+    from catena.niche.verse.form import VerseForm
     from catena.search.cost import ConstraintCost
     from catena.tasks.lm.generate import Continuation
-    from catena.tasks.lm.predictor import LmPredictor
-    from catena.tasks.lm.verse import VerseForm
-
-_USAGE = "catena generate RUN [PROMPTS…]"
-_ABOUT = "Generate text with a language model, from each prompt or, without a prompt, from scratch."
+    from catena.tasks.lm.task import LmTask
 
 
 class GenerateConfig(Config):
@@ -34,71 +29,75 @@ class GenerateConfig(Config):
     """The search algorithm that chooses the tokens."""
 
 
-@dataclass(frozen=True)
-class GenerateFlags(WeightFlags, DeviceFlags):
-    """Options of ``catena generate``."""
+class GenerateCommand(WeightOptions):
+    """Generate text with a language model, from each prompt or, without a prompt, from scratch."""
 
-    run: Annotated[tyro.conf.Positional[Path], arg("RUN")]
+    usage = "catena generate RUN [PROMPTS…] [--options]"
+    example = 'catena generate runs/lm "once upon a time" --top-p 0.9 --n 3'
+
+    run: Annotated[Path, Arg("RUN", positional=True)]
     """Run or checkpoint folder of a language model."""
-    prompts: Annotated[tyro.conf.Positional[tuple[str, ...]], arg("[PROMPTS…]")] = ()
+    prompts: Annotated[tuple[str, ...], Arg("[PROMPTS…]", positional=True)] = ()
     """Prompts to continue."""
-    file: Annotated[Path | None, arg("FILE")] = None
+    file: Annotated[Path | None, Arg("FILE")] = None
     """File with one prompt per line."""
-    word: Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], arg("TEXT")] = ()
+    include: Annotated[tuple[str, ...], Arg("TEXT", repeat=True)] = ()
     """Word or phrase that every text must contain. Repeat the option for more."""
-    without: Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], arg("TEXT")] = ()
+    exclude: Annotated[tuple[str, ...], Arg("TEXT", repeat=True)] = ()
     """Word or phrase that no text may contain. Repeat the option for more."""
-    pattern: Annotated[str | None, arg("REGEX")] = None
+    regex: Annotated[str | None, Arg("REGEX")] = None
     """Regular expression that must match each whole text without its prompt."""
-    verse: Annotated[str | None, arg("FORM")] = None
+    verse: Annotated[str | None, Arg("FORM")] = None
     """Verse form of each text: quatrain-5, quatrain-7, regulated-5, regulated-7, or your own, such as
     '?????，?????a。/?????，?????a。': one symbol per syllable, a letter for the rhyme of a line, punctuation, / for a
     line break."""
-    rhymes: Annotated[Path | None, arg("FILE")] = None
+    rhymes: Annotated[Path | None, Arg("FILE")] = None
     """Rhyme groups for --verse: each line lists the symbols of one group, separated by spaces."""
-    rhymes_from: Annotated[Path | None, arg("FILE")] = None
+    rhymes_from: Annotated[Path | None, Arg("FILE")] = None
     """Verse from which to learn the rhymes: symbols that end every second line together."""
-    lexicon: Annotated[Path | None, arg("FILE")] = None
+    lexicon: Annotated[Path | None, Arg("FILE")] = None
     """Lexicon for --verse. Each line: a word, a tab, its meters (symbols such as 01) and optionally a tab and its
     rhyme. Without it, every character is a syllable, as in Chinese."""
-    cost: Annotated[int | None, arg("N")] = None
+    cost: int | None = Field(None, ge=2)
     """Print to standard error how much probability the constraints cost, estimated from N sampled texts."""
     unknown: bool = False
     """Allow <unk> in the output. Default: only known words are generated."""
-    fuse: Annotated[Path | None, arg("RUN")] = None
+    fuse: Annotated[Path | None, Arg("RUN")] = None
     """A second language model with the same vocabulary, for shallow fusion."""
-    fuse_weight: Annotated[float, arg("W", shown="(default: 0.3)")] = 0.3
+    fuse_weight: float = Field(0.3, ge=0)
     """Weight of the second model's log-probabilities."""
-    format: Annotated[Literal["text", "tsv", "jsonl"], arg(shown="(default: text)")] = "text"
+    format: Literal["text", "tsv", "jsonl"] = "text"
     """text: the text; tsv: log-probability and text; jsonl: prompt, text, score, tokens."""
 
 
 def run(argv: Sequence[str]) -> int:
     """Print generated texts, one or more for each prompt."""
-    keys, rest = take_keys(GenerateConfig, GenerateFlags, argv)
-    flags = parse_flags(GenerateFlags, rest, _USAGE, _ABOUT, GenerateConfig, override({}, keys))
-    config = parse(GenerateConfig, override({}, keys), source="the command line")
-    if flags.fuse_weight < 0:
-        raise UsageError(f"--fuse-weight must be 0 or more, got {flags.fuse_weight}. Use 0.3, for example.")
-    _check_constraints(flags)
+    sections = [Section(GenerateConfig, title="Search")]
+    if any(word in HELP for word in argv):
+        full = "--help-all" in argv
+        end_with(full_help(GenerateCommand, sections) if full else short_help(GenerateCommand, sections, _GROUPS))
+    options, (values,) = parse_command(GenerateCommand, argv, sections)
+    config = parse(GenerateConfig, values, source="the command line")
+    _check_constraints(options)
 
-    from catena.cli.machine import open_model
     from catena.randomness import Randomness
-    from catena.tasks.lm.generate import FusionModel, TextConstraints, TextGenerator
+    from catena.search.text_constraints import TextConstraints
+    from catena.tasks.lm.generate import FusionModel, TextGenerator
 
-    model = _language_model(open_model(flags.run, flags), flags.run)
+    model = language_model(options.run, options)
     fused = None
-    if flags.fuse is not None:
-        fused = FusionModel(_language_model(open_model(flags.fuse, flags), flags.fuse), flags.fuse_weight)
-    prompts = _prompts(flags, model)
-    constraints = TextConstraints(flags.word, flags.without, flags.pattern, _form(flags, model))
-    writer = TextGenerator(model, config.search, constraints, fused, unknown=flags.unknown)
-    randomness = Randomness(flags.seed)
-    if flags.cost is not None:
-        for line in _cost_lines(writer.cost(prompts, flags.cost, randomness.torch("cost"))):
+    if options.fuse is not None:
+        fused = FusionModel(language_model(options.fuse, options), options.fuse_weight)
+    prompts = _prompts(options, model)
+    constraints = TextConstraints(options.include, options.exclude, options.regex)
+    form = _form(options, model)
+    writer = TextGenerator(model, config.search, constraints, fused, form=form, unknown=options.unknown)
+    randomness = Randomness(options.seed)
+    if options.cost is not None:
+        for line in _cost_lines(writer.cost(prompts, options.cost, randomness.torch("cost"))):
             sys.stderr.write(line + "\n")
     generator = randomness.torch("generate")
-    if flags.format == "text" and len(prompts) == 1 and _writes_one(config.search):
+    if options.format == "text" and len(prompts) == 1 and _writes_one(config.search):
         sys.stdout.write(prompts[0])
         for piece in writer.stream(prompts[0], generator):
             sys.stdout.write(piece)
@@ -107,35 +106,43 @@ def run(argv: Sequence[str]) -> int:
         return 0
     for row in writer.write(prompts, generator):
         for one in row:
-            sys.stdout.write(_line(one, flags.format) + "\n")
+            sys.stdout.write(_line(one, options.format) + "\n")
     return 0
 
 
-def _check_constraints(flags: GenerateFlags) -> None:
-    check_minimum("--cost", flags.cost, 2)
-    if flags.verse is None:
+_GROUPS = {
+    "Input": ("run", "prompts", "file"),
+    "Search": ("search", "n", "temperature", "top_k", "top_p", "beam_size", "n_best", "max_length", "min_length"),
+    "Text": ("include", "exclude", "regex", "unknown", "fuse", "fuse_weight", "cost"),
+    "Verse": ("verse", "rhymes", "rhymes_from", "lexicon"),
+    "Run": ("format", "device", "threads", "seed", "quantization"),
+}
+
+
+def _check_constraints(options: GenerateCommand) -> None:
+    if options.verse is None:
         for name in ("rhymes", "rhymes_from", "lexicon"):
-            if getattr(flags, name) is not None:
+            if getattr(options, name) is not None:
                 raise UsageError(
                     f"--{name.replace('_', '-')} requires a verse form. Add --verse, such as --verse quatrain-5."
                 )
-    if flags.rhymes is not None and flags.rhymes_from is not None:
+    if options.rhymes is not None and options.rhymes_from is not None:
         raise UsageError("--rhymes and --rhymes-from cannot be combined. Remove one of them.")
 
 
-def _form(flags: GenerateFlags, model: LmPredictor) -> VerseForm | None:
-    if flags.verse is None:
+def _form(options: GenerateCommand, model: LmTask) -> VerseForm | None:
+    if options.verse is None:
         return None
-    from catena.tasks.lm.rhymes import learn_rhymes, read_rhymes
-    from catena.tasks.lm.verse import VerseForm, read_lexicon
+    from catena.niche.verse.form import VerseForm, read_lexicon
+    from catena.niche.verse.rhymes import learn_rhymes, read_rhymes
 
-    meters, rhymes = read_lexicon(flags.lexicon) if flags.lexicon is not None else (None, {})
+    meters, rhymes = read_lexicon(options.lexicon) if options.lexicon is not None else (None, {})
     found: dict[str, Hashable] = dict(rhymes)
-    if flags.rhymes is not None:
-        found = dict(read_rhymes(flags.rhymes))
-    elif flags.rhymes_from is not None:
-        found = dict(learn_rhymes(model.read_inputs(flags.rhymes_from)))
-    return VerseForm(flags.verse, found, meters)
+    if options.rhymes is not None:
+        found = dict(read_rhymes(options.rhymes))
+    elif options.rhymes_from is not None:
+        found = dict(learn_rhymes(_texts(model, options.rhymes_from)))
+    return VerseForm(options.verse, found, meters)
 
 
 def _cost_lines(cost: ConstraintCost) -> list[str]:
@@ -153,18 +160,26 @@ def _writes_one(search: BaseSearchConfig) -> bool:
     return getattr(search, "n", 1) == getattr(search, "n_best", 1) == 1
 
 
-def _language_model(model: object, folder: Path) -> LmPredictor:
-    from catena.tasks.lm.predictor import LmPredictor
+def language_model(folder: Path, options: Any) -> LmTask:
+    """The language model of a run, or UsageError if it is a model of another task."""
+    from catena.tasks.lm.task import LmTask
 
-    if not isinstance(model, LmPredictor):
+    model = open_task(folder, options)
+    if not isinstance(model, LmTask):
         raise UsageError(f"{folder} is not a language model. Train one with 'catena train lm'.")
     return model
 
 
-def _prompts(flags: GenerateFlags, model: LmPredictor) -> list[str]:
-    if flags.file is None:
-        return list(flags.prompts) or [""]
-    return [*flags.prompts, *model.read_inputs(flags.file)]
+def _prompts(options: GenerateCommand, model: LmTask) -> list[str]:
+    if options.file is None:
+        return list(options.prompts) or [""]
+    return [*options.prompts, *_texts(model, options.file)]
+
+
+def _texts(model: LmTask, path: Path) -> list[str]:
+    from catena.data.reading import ReadCounter
+
+    return [text.text for text in model.read(model.config, path, ReadCounter())]
 
 
 def _line(one: Continuation, format: str) -> str:
@@ -173,12 +188,16 @@ def _line(one: Continuation, format: str) -> str:
         return whole
     if format == "tsv":
         return f"{one.hypothesis.log_prob:.4f}\t{' '.join(whole.split())}"
-    found = {
-        "prompt": one.prompt,
-        "text": one.text,
-        "log_prob": round(one.hypothesis.log_prob, 6),
-        "score": round(one.hypothesis.score, 6),
-        "finished": one.hypothesis.finished,
-        "tokens": list(one.tokens),
-    }
-    return json.dumps(found, ensure_ascii=False)
+    from catena.tasks.writing import to_json
+
+    hypothesis = one.hypothesis
+    return to_json(
+        {
+            "prompt": one.prompt,
+            "text": one.text,
+            "log_prob": hypothesis.log_prob,
+            "score": hypothesis.score,
+            "finished": hypothesis.finished,
+            "tokens": list(one.tokens),
+        }
+    )

@@ -4,53 +4,53 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import tyro
-
-from catena.cli.flags import arg, parse_flags, take_keys
-from catena.cli.usage import UsageError
-from catena.cli.writing import check_writable, write_lines
-from catena.config import override, parse, to_toml
+from catena.cli.common import HELP, check_writable, end_with, write_output
+from catena.cli.help import full_help, short_help
+from catena.cli.parser import Arg, CommandOptions, Section, UsageError, parse_command
+from catena.config import parse, to_toml
 from catena.errors import ConfigError
 from catena.registry import did_you_mean
-from catena.tasks.table import TASKS
-
-_USAGE = "catena init TASK [-o FILE] [--options]"
+from catena.tasks.spec import TASKS
 
 
-@dataclass(frozen=True)
-class InitFlags:
-    """Options of ``catena init``."""
+class InitCommand(CommandOptions):
+    """Write a config for a task, with a comment for every key. Options change the values."""
 
-    task: Annotated[tyro.conf.Positional[str], arg("TASK")]
+    usage = "catena init TASK [-o FILE] [--options]"
+    example = "catena init tag --model features -o config.toml"
+
+    task: Annotated[str, Arg("TASK", positional=True)]
     """Task, such as classify."""
-    output: Annotated[Path | None, arg("FILE", "-o")] = None
+    output: Annotated[Path | None, Arg("FILE", "-o")] = None
     """File to write. Default: standard output."""
-    overwrite: Annotated[bool, arg()] = False
+    overwrite: bool = False
     """Replace the file if it exists."""
 
 
 def run(argv: Sequence[str]) -> int:
     """Write a config with a comment for every key."""
-    entry = next((TASKS[word] for word in argv if word in TASKS), None)
-    schema = (entry or TASKS["classify"]).config_class()
-    keys, rest = take_keys(schema, InitFlags, argv)
-    about = "Write a config for a task, with a comment for every key. Options change the values."
-    flags = parse_flags(InitFlags, rest, _USAGE, about, schema, override({}, keys))
-    if entry is None or flags.task != entry.name:
-        raise UsageError(f"Unknown task {flags.task!r}: {did_you_mean(flags.task, TASKS)}")
-    config = parse(schema, override({}, keys), source="the command line")
-    heading = f"Config of the task {entry.name}: {entry.summary}.\nTrain with it: catena train -c THIS_FILE FILES…"
-    text = to_toml(config, heading=heading)
-    if flags.output is None:
+    spec = next((TASKS[word] for word in argv if word in TASKS), None)
+    sections = [Section(spec.config_class(), title=f"Config of the task {spec.name}")] if spec else []
+    if any(word in HELP for word in argv):
+        end_with(full_help(InitCommand, sections) if "--help-all" in argv else short_help(InitCommand))
+    if spec is None:
+        named = next((word for word in argv if not word.startswith("-")), None)
+        if named is None:
+            raise UsageError(f"TASK is missing. Use one of {', '.join(TASKS)}.")
+        raise UsageError(f"Unknown task {named!r}: {did_you_mean(named, TASKS)}")
+    options, (values,) = parse_command(InitCommand, argv, sections)
+    files = " FILES…" if spec.has_examples else ""
+    heading = f"Config of the task {spec.name}: {spec.summary}.\nTrain with it: catena train -c THIS_FILE{files}"
+    text = to_toml(parse(spec.config_class(), values, source="the command line"), heading=heading)
+    if options.output is None:
         sys.stdout.write(text)
         return 0
-    check_writable(flags.output, "config.toml")
-    if flags.output.exists() and not flags.overwrite:
-        raise ConfigError(f"{flags.output} exists already. Pass another file, or add --overwrite.")
-    write_lines(flags.output, text.splitlines())
-    sys.stdout.write(f"wrote {flags.output}\nnext: catena train -c {flags.output} FILES…\n")
+    check_writable(options.output, "config.toml")
+    if options.output.exists() and not options.overwrite:
+        raise ConfigError(f"{options.output} exists already. Pass another file, or add --overwrite.")
+    write_output(text.splitlines(), options.output)
+    sys.stdout.write(f"wrote {options.output}\nnext: catena train -c {options.output}{files}\n")
     return 0

@@ -17,18 +17,21 @@ from catena.errors import CatenaError
 from catena.registry import did_you_mean
 from catena.version import __version__
 
-VERBS = {
+COMMANDS = {
     "train": "Train a model: catena train [TASK] FILES… [--options]",
     "resume": "Resume an interrupted run exactly where it stopped, or train it for longer",
-    "embed": "Train, query, evaluate, plot and convert word vectors",
+    "vectors": "Query, evaluate, plot and convert word vectors",
     "evaluate": "Score a trained model on a labeled file",
     "predict": "Predict for a file or standard input",
     "draw": "Draw predictions: tags, trees, arcs, attention",
+    "answer": "Answer questions from a text or a folder of texts with a reader",
     "chat": "Chat with a conversation model, or with a file of questions and answers",
+    "play": "Train an agent in an environment (CartPole-v1, your own), or show a trained one",
     "generate": "Generate text with a language model, from a prompt or from scratch",
     "compose": "Write verse on a topic and in a form (sonnet, quatrain) with a language model",
     "correct": "Correct spelling in a file or standard input with a language model",
     "score": "Log-probability and perplexity of texts under a language model",
+    "spot": "Find where a keyword or another class of sounds occurs in recordings",
     "inspect": "Check data files, or describe a run",
     "init": "Write a commented config for a task",
     "compare": "Test whether one run is significantly better than another",
@@ -75,11 +78,11 @@ def _answer(words: list[str]) -> int:
     if words[0] in ("-V", "--version", "version"):
         sys.stdout.write(f"catena {__version__}\n")
         return 0
-    verb, rest = words[0], words[1:]
-    if verb not in VERBS:
-        return _complain([], f"Unknown command {verb!r}: {did_you_mean(verb, VERBS)}", 2)
+    command, rest = words[0], words[1:]
+    if command not in COMMANDS:
+        return _complain([], f"Unknown command {command!r}: {did_you_mean(command, COMMANDS)}", 2)
     try:
-        return int(importlib.import_module(f"catena.cli.{verb}").run(rest))
+        return int(importlib.import_module(f"catena.cli.{command}").run(rest))
     except SystemExit as end:  # after --help
         return int(end.code or 0)
 
@@ -106,11 +109,11 @@ def _fault(error: Exception) -> str:
 
 
 def _help() -> str:
-    width = max(map(len, VERBS))
-    verbs = "\n".join(f"  {verb:<{width}}  {words}" for verb, words in VERBS.items())
+    width = max(map(len, COMMANDS))
+    commands = "\n".join(f"  {name:<{width}}  {words}" for name, words in COMMANDS.items())
     return (
         f"Catena {__version__}: sequence models on your own machine.\n\n"
-        f"usage: catena COMMAND [ARGUMENTS] [--options]\n\n{verbs}\n\n"
+        f"usage: catena COMMAND [ARGUMENTS] [--options]\n\n{commands}\n\n"
         "See 'catena COMMAND --help' for the options of a command. --debug shows the traceback of an error.\n"
         "To get started: catena demo"
     )

@@ -1,148 +1,130 @@
-"""``catena predict RUN [FILE]``, which predicts for a file or for each line of standard input."""
+"""``catena predict RUN [FILE]``, which predicts for a file, standard input or texts."""
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import tee
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
-import tyro
-
-from catena.cli.flags import DeviceFlags, arg, parse_flags
-from catena.cli.predict_flags import PredictOptionFlags
-from catena.cli.reading import ReadingFlags, check_columns, check_lines
-from catena.cli.usage import UsageError
-from catena.cli.weights import WeightFlags
-from catena.cli.writing import check_writable, write_lines
-from catena.errors import FormatError
-
-if TYPE_CHECKING:
-    from catena.tasks.application import PredictOptions, Predictor
-
-
-_NOT_IN_TEXT_FORMAT = {"scores", "alignment"}
-"""Options whose results ``--format text`` does not show."""
+from catena.cli.common import (
+    RunCommand,
+    WeightOptions,
+    check_writable,
+    input_file,
+    open_ensemble,
+    stdin_is_terminal,
+    typed_lines,
+    warn,
+    write_output,
+)
+from catena.cli.parser import Arg, UsageError
 
 
-@dataclass(frozen=True)
-class PredictFlags(PredictOptionFlags, ReadingFlags, WeightFlags, DeviceFlags):
-    """Options of ``catena predict``."""
+class PredictCommand(WeightOptions):
+    """Predict for a file, for standard input, or for texts."""
 
-    run: Annotated[tyro.conf.Positional[Path], arg("RUN")]
+    usage = "catena predict RUN [FILE] [--options]"
+    example = "catena predict runs/first reviews.csv --format csv -o predictions.csv"
+
+    run: Annotated[Path, Arg("RUN", positional=True)]
     """Run or checkpoint folder."""
-    file: Annotated[tyro.conf.Positional[str], arg("[FILE]")] = "-"
-    """File with one text per line, or in any format that contains texts. - or nothing: standard input."""
-    format: Annotated[str | None, arg("NAME")] = None
-    """Output format: text (predictions only), tsv, jsonl (all details), or a format of the task such as conll, conllu
-    or brackets. Default: the task's own format."""
-    output: Annotated[Path | None, arg("FILE", "-o")] = None
+    file: Annotated[str, Arg("[FILE]", positional=True)] = "-"
+    """File in any format that contains inputs. - or nothing: standard input, read like a file."""
+    text: Annotated[tuple[str, ...], Arg("TEXT", repeat=True)] = ()
+    """Text to predict, instead of a file. Repeat the option for more."""
+    format: Annotated[str | None, Arg("NAME")] = None
+    """Output format: text, tsv, csv, jsonl, or a format of the task, such as conll. Default: the task's own."""
+    output: Annotated[Path | None, Arg("FILE", "-o")] = None
     """Output file. Default: standard output."""
-    ensemble: Annotated[tuple[Path, ...], arg("RUN")] = ()
-    """More runs to ensemble with the first. Write FILE before this option."""
+    ensemble: Annotated[tuple[Path, ...], Arg("RUN")] = ()
+    """More runs to ensemble with the first."""
 
 
 def run(argv: Sequence[str]) -> int:
-    """Write a prediction for each input as it is read."""
-    about = "Predict for a file or standard input."
-    flags = parse_flags(PredictFlags, argv, "catena predict RUN [FILE]", about)
-    if flags.output is not None:
-        check_writable(flags.output, "predictions.tsv", flags.file)
-    if flags.file == "-":
-        check_lines(flags)
-
-    from catena.cli.machine import load_ensemble
-    from catena.tasks.load import holds_ngrams
-
-    if flags.run.is_file() and not holds_ngrams(flags.run):
-        raise UsageError(
-            f"RUN must be a run folder, got the file {flags.run}. Train a model with 'catena train {flags.run}' (for "
-            f"conversations, 'catena train converse {flags.run} --model bm25' takes a second), or use 'catena chat "
-            f"{flags.run}', which needs no training."
-        )
-    model, options = load_ensemble(flags.run, flags.ensemble, flags), flags.options(flags.seed)
-    model.check(options)
-    reading = check_columns(model, flags.reading())
-    format = _format_of(model, flags.format, options)
-    if flags.file == "-":
-        items = model.items_of_lines(standard_input(flags.encoding or "utf-8"))
-    else:
-        path = file_of_texts(flags.file)
-        for said in model.about_inputs(path, reading):
-            sys.stderr.write(f"catena predict: {said}\n")
-        items = model.read_inputs(path, reading)
-    lines = _predicted(model, items, format, options, flags.file == "-" and stdin_is_terminal())
-    if flags.output is not None:
-        write_lines(flags.output, lines)
-        return 0
-    for line in lines:
-        sys.stdout.write(line + "\n")
+    """Write a prediction for each input."""
+    command = RunCommand(PredictCommand, argv)
+    options = command.options
+    if options.text and options.file != "-":
+        raise UsageError(f"--text and FILE ({options.file}) cannot be combined. Remove one of them.")
+    if options.output is not None:
+        check_writable(options.output, "predictions.tsv", options.file)
+    _check_is_run(options.run)
+    task = open_ensemble(command, options.ensemble)
+    chosen = command.predict_options(task)
+    format = _format(task, options.format, chosen)
+    with ExitStack() as stack:
+        examples = _examples(task, command, stack)
+        typed = options.file == "-" and not options.text and stdin_is_terminal()
+        write_output(_lines(task, examples, chosen, format, one_by_one=typed), options.output)
     return 0
 
 
-def file_of_texts(name: str) -> Path:
-    """The path of a file. Raise UsageError if the name looks like a text instead of a file name."""
-    path = Path(name)
-    if len(name.split()) > 1 and not is_file(name) and "/" not in name:
+def _check_is_run(path: Path) -> None:
+    from catena.tasks.load import holds_ngrams
+
+    if path.is_file() and not holds_ngrams(path):
         raise UsageError(
-            f"File not found: {name!r}. To predict for a text, use standard input: echo {name!r} | catena predict RUN"
+            f"RUN must be a run folder, got the file {path}. Train a model with 'catena train {path}' (for "
+            f"conversations, 'catena train converse {path} --model bm25' takes a second), or use 'catena chat {path}', "
+            f"which needs no training."
         )
-    return path
 
 
-def is_file(name: str) -> bool:
-    """Whether an argument is the name of an existing file."""
-    try:
-        return Path(name).is_file()
-    except (OSError, ValueError):  # too long for a file name, or contains NUL
-        return False
+def _format(task: Any, name: str | None, options: Any) -> str:
+    if name is None:
+        return task.format_for(options)
+    if name not in task.formats:
+        raise UsageError(f"--format must be {' or '.join(task.formats)}, got {name!r}. Choose one of these.")
+    omitted = [f"--{option}" for option in task.not_in_text if name == "text" and getattr(options, option)]
+    if omitted:
+        warn("predict", f"--format text does not show the results of {' and '.join(omitted)}; use --format jsonl")
+    return name
 
 
-def _format_of(model: Predictor, named: str | None, options: PredictOptions) -> str:
-    if named is None:
-        return model.format_for(options)
-    if named not in model.formats:
-        raise UsageError(f"--format must be {' or '.join(model.formats)}, got {named!r}. Choose one of these.")
-    if named == "text" and options.beyond() & _NOT_IN_TEXT_FORMAT and model.format_for(options) != "text":
-        flag = f"--{min(options.beyond() & _NOT_IN_TEXT_FORMAT)}"
-        sys.stderr.write(f"catena predict: --format text does not show the results of {flag}; use --format jsonl\n")
-    return named
+def _examples(task: Any, command: RunCommand, stack: ExitStack) -> Iterator[Any]:
+    """The examples to predict; those of a terminal one by one."""
+    options = command.options
+    if options.text:
+        return iter([task.to_example(text) for text in options.text])
+    if options.file == "-" and stdin_is_terminal():
+        encoding = getattr(task.config.data, "encoding", None) or "utf-8"
+        return (task.to_example(line) for line in typed_lines(encoding))
+    path = stack.enter_context(input_file(options.file))
+    return _read(task, path, command.options.file)
 
 
-def _predicted(
-    model: Predictor, items: Iterator[object], format: str, options: PredictOptions, at_once: bool
-) -> Iterator[str]:
-    """The output for each item. ``at_once`` predicts each before the next is read, for interactive input."""
-    heard: Counter[str] = Counter()
-    items, again = tee(items)
-    stream = (model.predict([item], options)[0] for item in items) if at_once else model.predict_stream(items, options)
-    for prediction, item in zip(stream, again, strict=True):
-        yield model.write(prediction, item, format)
-        heard.update(model.remarks(prediction))
-    for words, n in heard.items():
-        said = words.format(n=f"{n:,}", s="s" * (n != 1), was="was" if n == 1 else "were")
-        sys.stderr.write(f"catena predict: {said}\n")
+def _read(task: Any, path: Path, name: str) -> Iterator[Any]:
+    """The examples of a file, and at its end a line about what was read."""
+    from catena.data.reading import ReadCounter
+
+    counter = ReadCounter()
+    yield from task.read_inputs(path, counter)
+    shown = "standard input" if name == "-" else name
+    if counter.dropped or not counter.read:
+        warn("predict", f"{shown}: {counter.counts(counter.used).sentence('')}")
 
 
-def stdin_is_terminal() -> bool:
-    """Whether standard input is a terminal. It is None if it was closed."""
-    return sys.stdin is not None and sys.stdin.isatty()
+def _lines(task: Any, examples: Iterator[Any], options: Any, format: str, *, one_by_one: bool) -> Iterator[str]:
+    """The output for each example, and warnings at the end. Typed examples are predicted one by one."""
+    from catena.tasks.writing import PredictionWriter
 
+    writer = PredictionWriter(format)
+    warnings: Counter[str] = Counter()
+    kept: list[Any] = []
 
-def standard_input(encoding: str) -> Iterator[str]:
-    """The lines of standard input as they arrive."""
-    if sys.stdin is None:
-        raise UsageError("Standard input is closed and FILE is missing. Pass FILE, or pipe in texts.")
-    for number, line in enumerate(sys.stdin.buffer, start=1):
-        try:
-            yield line.decode(encoding).removeprefix("\ufeff").rstrip("\r\n")
-        except UnicodeDecodeError as error:
-            raise FormatError(
-                f"standard input:{number} must be encoded in {encoding}, got byte {error.object[error.start]:#04x} at "
-                f"{error.start + 1}. Pass its encoding, such as --encoding latin-1."
-            ) from None
-        except LookupError:
-            raise FormatError(f"Unknown encoding {encoding!r}. Use utf-8 or latin-1, for example.") from None
+    def remembered() -> Iterator[Any]:
+        for example in examples:
+            kept.append(example)
+            yield example
+
+    if one_by_one:
+        stream = (task.predict([example], options)[0] for example in remembered())
+    else:
+        stream = task.predict_stream(remembered(), options)
+    for prediction in stream:
+        yield from writer.lines(prediction, getattr(kept.pop(0), "extra", None))
+        warnings.update(task.warnings(prediction, options))
+    for words, n in warnings.items():
+        warn("predict", words.format(n=f"{n:,}", s="s" * (n != 1), was="was" if n == 1 else "were"))

@@ -3,60 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import tyro
+from pydantic import Field
 
-from catena.cli.flags import arg, check_minimum, parse_flags
+from catena.cli.common import parse_plain, resolve_run_folder
+from catena.cli.parser import Arg, CommandOptions
+
+_LIMITS = ("max_epochs", "max_steps", "max_time", "patience")
 
 
-@dataclass(frozen=True)
-class ResumeFlags:
-    """Options of ``catena resume``."""
+class ResumeCommand(CommandOptions):
+    """Resume an interrupted run exactly where it stopped, or train a run for longer."""
 
-    run: Annotated[tyro.conf.Positional[Path], arg("RUN")]
+    usage = "catena resume RUN [--options]"
+    example = "catena resume runs/first --max-epochs 20"
+
+    run: Annotated[Path, Arg("RUN", positional=True)]
     """Run folder. Its config determines everything else: data, device, threads."""
-    max_epochs: Annotated[int | None, arg("N", shown="(default: as in the run's config)")] = None
+    max_epochs: int | None = Field(None, ge=1)
     """Train for at most N epochs, counted from the start of the run."""
-    max_steps: Annotated[int | None, arg("N", shown="(default: as in the run's config)")] = None
+    max_steps: int | None = Field(None, ge=1)
     """Train for at most N steps, counted from the start of the run."""
-    max_time: Annotated[str | None, arg("TIME", "--time", shown="(default: as in the run's config)")] = None
+    max_time: Annotated[str | None, Arg("TIME")] = None
     """Train for at most this time in total, such as 5m, including the time already spent."""
-    patience: Annotated[int | None, arg("N", shown="(default: as in the run's config)")] = None
+    patience: int | None = Field(None, ge=0)
     """Stop after N evaluations without improvement. 0: never stop early."""
-    track: Annotated[str | None, arg("NAME")] = None
+    track: Annotated[str | None, Arg("NAME")] = None
     """Also log the curves to: tensorboard."""
-    quiet: Annotated[bool, arg(None, "-q")] = False
+    quiet: Annotated[bool, Arg(short="-q")] = False
     """Print only the result."""
-
-    def limits(self) -> dict[str, object]:
-        """The limits that are set, by config key."""
-        named = {name: getattr(self, name) for name in ("max_epochs", "max_steps", "max_time", "patience")}
-        return {name: value for name, value in named.items() if value is not None}
-
-    def __post_init__(self) -> None:
-        check_minimum("--max-epochs", self.max_epochs, 1)
-        check_minimum("--max-steps", self.max_steps, 1)
-        check_minimum("--patience", self.patience, 0)
 
 
 def run(argv: Sequence[str]) -> int:
     """Continue training from the last complete checkpoint."""
-    about = "Resume an interrupted run exactly where it stopped, or train a run for longer."
-    flags = parse_flags(ResumeFlags, argv, "catena resume RUN", about)
+    options = parse_plain(ResumeCommand, argv)
+    limits = {name: value for name in _LIMITS if (value := getattr(options, name)) is not None}
 
-    from catena.checkpoint import CONFIG, read_meta
-    from catena.cli.machine import resolve_run_folder
-    from catena.cli.training import make_reporter, say_result
-    from catena.tasks.table import task_of_config
+    from catena.checkpoint import read_meta
+    from catena.cli.training import make_reporter, print_result
+    from catena.tasks.runs import resume_run
 
-    read_meta(resolve_run_folder(flags.run))  # raises if it is not a run
-    reporter = make_reporter(flags.quiet, flags.track, flags.run)
+    read_meta(resolve_run_folder(options.run))  # raises if it is not a run
+    reporter = make_reporter(options.quiet, options.track, options.run)
     try:
-        trained = task_of_config(flags.run / CONFIG).open().resume(flags.run, reporter, flags.limits())
+        result = resume_run(options.run, reporter, limits)
     finally:
         reporter.close()
-    say_result(trained, flags.quiet)
-    return 130 if trained.interrupted else 0
+    print_result(result, options.quiet)
+    return 130 if result.interrupted else 0

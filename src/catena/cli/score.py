@@ -5,69 +5,73 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-import tyro
-
-from catena.cli.flags import DeviceFlags, arg, parse_flags
-from catena.cli.predict import standard_input, stdin_is_terminal
-from catena.cli.reading import ReadingFlags
-from catena.cli.usage import UsageError
-from catena.cli.weights import WeightFlags
-from catena.cli.writing import check_writable, write_lines
+from catena.cli.common import (
+    RunCommand,
+    WeightOptions,
+    check_writable,
+    input_file,
+    stdin_is_terminal,
+    typed_lines,
+    write_output,
+)
+from catena.cli.parser import Arg, UsageError
 
 if TYPE_CHECKING:
-    from catena.tasks.lm.predictor import ScoredText
+    from catena.tasks.lm.predict import ScoredText
+    from catena.tasks.lm.task import LmTask
 
 
-@dataclass(frozen=True)
-class ScoreFlags(ReadingFlags, WeightFlags, DeviceFlags):
-    """Options of ``catena score``."""
+class ScoreCommand(WeightOptions):
+    """Log-probability, perplexity and bits of each text and of all texts. Texts are scored independently."""
 
-    run: Annotated[tyro.conf.Positional[Path], arg("RUN")]
+    usage = "catena score RUN [FILE] [--options]"
+    example = "catena score runs/lm sentences.txt --format tsv -o scores.tsv"
+
+    run: Annotated[Path, Arg("RUN", positional=True)]
     """Run or checkpoint folder of a language model."""
-    file: Annotated[tyro.conf.Positional[str], arg("[FILE]")] = "-"
+    file: Annotated[str, Arg("[FILE]", positional=True)] = "-"
     """File with one text per line. - or nothing: standard input."""
     tokens: bool = False
     """Also show each token with its log-probability. Unknown tokens are marked <unk>."""
-    format: Annotated[Literal["text", "tsv", "jsonl"], arg(shown="(default: text)")] = "text"
-    """text: readable lines; tsv: log-probability, perplexity, text; jsonl: all details. With tsv and jsonl, totals are
+    format: Literal["text", "tsv", "csv", "jsonl"] = "text"
+    """text: readable lines; tsv and csv: log-probability, perplexity, text; jsonl: all details. With these, totals are
     printed to standard error."""
-    output: Annotated[Path | None, arg("FILE", "-o")] = None
+    output: Annotated[Path | None, Arg("FILE", "-o")] = None
     """Output file. Default: standard output."""
 
 
 def run(argv: Sequence[str]) -> int:
     """Write the log-probability of each text and the totals."""
-    about = "Log-probability, perplexity and bits of each text and of all texts. Texts are scored independently."
-    flags = parse_flags(ScoreFlags, argv, "catena score RUN [FILE]", about)
-    if flags.output is not None:
-        check_writable(flags.output, "scores.tsv", flags.file)
+    command = RunCommand(ScoreCommand, argv, predicts=False)
+    options = command.options
+    if options.output is not None:
+        check_writable(options.output, "scores.tsv", options.file)
 
-    from catena.cli.machine import open_model
-    from catena.tasks.lm.predictor import LmPredictor
+    from catena.tasks.lm.task import LmTask
 
-    model = open_model(flags.run, flags)
-    if not isinstance(model, LmPredictor):
-        raise UsageError(f"{flags.run} is not a language model. Train one with 'catena train lm'.")
-    own = flags.file == "-"
-    texts = standard_input(flags.encoding or "utf-8") if own else model.read_inputs(Path(flags.file), flags.reading())
-    scored = (
-        (model.predict([text])[0] for text in texts) if own and stdin_is_terminal() else model.predict_stream(texts)
-    )
+    model = command.open()
+    if not isinstance(model, LmTask):
+        raise UsageError(f"{options.run} is not a language model. Train one with 'catena train lm'.")
     totals = Totals()
-    lines = _lines(scored, model, flags, totals)
-    if flags.output is not None:
-        write_lines(flags.output, lines)
-    else:
-        for line in lines:
-            sys.stdout.write(line + "\n")
-    aside = flags.output is not None or flags.format != "text"
+    with ExitStack() as stack:
+        write_output(_lines(_scored(model, options, stack), model, options, totals), options.output)
+    aside = options.output is not None or options.format != "text"
     (sys.stderr if aside else sys.stdout).write(totals.line() + "\n")
     return 0
+
+
+def _scored(model: LmTask, options: ScoreCommand, stack: ExitStack) -> Iterable[ScoredText]:
+    from catena.data.reading import ReadCounter
+
+    if options.file == "-" and stdin_is_terminal():
+        return (model.predict([text])[0] for text in typed_lines(model.config.data.encoding or "utf-8"))
+    path = stack.enter_context(input_file(options.file))
+    return model.predict_stream(model.read(model.config, path, ReadCounter()))
 
 
 class Totals:
@@ -99,17 +103,19 @@ class Totals:
         )
 
 
-def _lines(scored: Iterator[ScoredText], model: Any, flags: ScoreFlags, totals: Totals) -> Iterator[str]:
+def _lines(scored: Iterable[ScoredText], model: LmTask, options: ScoreCommand, totals: Totals) -> Iterator[str]:
+    from catena.tasks.writing import PredictionWriter
+
+    writer = PredictionWriter(options.format)
     for one in scored:
         totals.add(one)
-        if flags.format == "text":
+        if options.format == "text":
             yield f"{one.log_prob:10.4f}   perplexity {one.perplexity:10.2f}   {one.text}"
         else:
-            yield model.write(one, one.text, flags.format)
-        if flags.tokens and flags.format != "jsonl":
-            known = [token in model.encoding.vocabulary for token in one.tokens[:-1]] + [
-                True
-            ]  # the end is a special token
+            yield from writer.lines(one)
+        if options.tokens and options.format != "jsonl":
+            # The end is a special token, which is always known.
+            known = [*(token in model.encoding.vocabulary for token in one.tokens[:-1]), True]
             for token, log_prob, is_known in zip(one.tokens, one.log_probs, known, strict=True):
                 unknown = "" if is_known else "\t<unk>"
                 yield f"{log_prob:10.4f}\t{json.dumps(token, ensure_ascii=False)[1:-1]}{unknown}"

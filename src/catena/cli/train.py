@@ -2,273 +2,219 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar
 
-import tyro
-
-from catena.cli.flags import arg, check_minimum, parse_flags, take_keys
-from catena.cli.predict import is_file
-from catena.cli.usage import UsageError
-from catena.config import KIND, Config, ConfigKey, override, parse, read_toml
-from catena.config import keys as all_keys
-from catena.errors import CatenaError
-from catena.recipes.table import find_config
+from catena.cli.common import HELP, end_with, is_file
+from catena.cli.help import full_help, short_help
+from catena.cli.parser import Arg, Section, UsageError, first_argument, parse_command
+from catena.cli.train_options import COMMON_GROUPS, TrainingOptions, config_of_run, find_value, starting_point
+from catena.config import ConfigKey, parse
+from catena.recipes.catalog import find_config
 from catena.registry import did_you_mean
-from catena.tasks.table import TASKS, TaskSpec, task_of_config, task_of_file
+from catena.tasks.spec import TASKS, TaskSpec, read_spec
 
-C = TypeVar("C", bound=Config)
-_ABOUT = "Train a model. Without TASK, it is chosen by the format of the first file."
-_USAGE = "catena train [TASK] FILES… [--options]"
 _PAIRS = {
     "translate": ("transduce", "sentences", "strings of characters"),
     "transduce": ("translate", "words", "sentences"),
     "converse": ("translate", "contexts and responses", "sentences and their translations"),
 }
 """Tasks that read files of pairs, with the alternative task and a description of the pairs of both."""
-_FLAGS_THAT_IMPLY_TASK = {
-    "translate": ("target", "source-column", "target-column"),
-    "converse": ("context-column", "response-column"),
-}
-"""Options that only one task has: texts in two files, and column names."""
 
 
-@dataclass(frozen=True)
-class TrainFlags:
-    """Options of ``catena train`` other than the config options."""
+class TrainCommand(TrainingOptions):
+    """Train a model. Without TASK, it is chosen by the format of the first file."""
 
-    files: Annotated[tyro.conf.Positional[tuple[str, ...]], arg("[TASK] FILES…")] = ()
+    usage: ClassVar[str] = "catena train [TASK] FILES… [--options]"
+    example: ClassVar[str] = "catena train reviews.csv --max-time 5m -o runs/first"
+
+    files: Annotated[tuple[str, ...], Arg("[TASK] FILES…", positional=True)] = ()
     """Task, such as classify, and the files to train on. Dev and test files are set by --dev and --test."""
-    config: Annotated[Path | None, arg("FILE", "-c")] = None
-    """Config file (see 'catena init') or the name of a recipe. Options override its values."""
-    output: Annotated[Path | None, arg("FOLDER", "-o")] = None
-    """Run folder. Default: the next free runs/TASK-MODEL-NUMBER."""
-    overwrite: Annotated[bool, arg()] = False
-    """Replace the run folder if it contains an older run."""
-    start_from: Annotated[Path | None, arg("RUN", name="from")] = None
-    """Fine-tune: start from the weights of this run or checkpoint, with its config unless options override it."""
-    time: Annotated[str | None, arg("TIME")] = None
-    """Time limit for the whole training, such as 5m. Without --model, the model and its size are chosen to fit."""
-    seeds: Annotated[int, arg("N")] = 1
-    """Train N models with consecutive seeds and report the mean and a confidence interval of their scores."""
-    track: Annotated[str | None, arg("NAME")] = None
-    """Also log the curves to: tensorboard."""
-    quiet: Annotated[bool, arg(None, "-q")] = False
-    """Print only the result."""
-
-    RENAMED: ClassVar[dict[str, str]] = {"start_from": "from"}
-
-    def __post_init__(self) -> None:
-        check_minimum("--seeds", self.seeds, 1)
 
 
-def run(argv: Sequence[str], usage: str = _USAGE, about: str = _ABOUT) -> int:
-    """Train as the command line specifies. ``usage`` and ``about`` replace the texts of its help."""
-    if not argv:
-        raise UsageError(f"FILES… is missing. Usage: {_USAGE}.")
-    entry = _find_task(argv)
-    _check_model(argv, entry)
-    schema = entry.config_class()
-    data, text, source = _starting_point(argv)
-    keys, rest = take_keys(schema, TrainFlags, argv, data)
-    flags = parse_flags(TrainFlags, rest, usage, about, schema, override(data, keys))
-    data = _with_files_and_time(override(data, keys), flags, keys, entry)
-    config = parse(schema, data, source=source, text=text)
+def run(argv: Sequence[str]) -> int:
+    """Train as the command line specifies."""
+    wants_help = any(word in HELP for word in argv)
+    words = [word for word in argv if word not in HELP]
+    if not words and not wants_help:
+        raise UsageError(f"FILES… is missing. Usage: {TrainCommand.usage}.")
+    spec, reason = _find_task(words, wants_help)
+    if spec is None:
+        end_with(_tasks_help())
+        return 0
+    if not spec.has_examples:
+        from catena.cli.play import run as play
+
+        rest = list(argv)
+        if first_argument(TrainCommand, words) == spec.name:
+            rest.remove(spec.name)
+        return play(rest)
+    data, text, source = starting_point(words)
+    data = _with_kind(spec, data, words)
+    title = f"Config of the task {spec.name}"
+    section = Section(spec.config_class(), data, title=title)
+    if wants_help:
+        with suppress(UsageError):  # of the chosen model, as far as the options are valid
+            section = Section(spec.config_class(), parse_command(TrainCommand, words, [section])[1][0], title=title)
+        end_with(_help(spec, section, full="--help-all" in argv))
+    options, (values,) = parse_command(TrainCommand, words, [section])
+    values = _with_files(values, options, spec, words)
+    config: Any = parse(spec.config_class(), values, source=source, text=text)
 
     from catena.cli.training import TrainRequest, run_training  # torch is imported from here on
 
-    chosen = _told(entry, argv)
-    if flags.time is not None and "model" not in data:
-        fitted, why = entry.open().fit_to_time(config)
+    chosen = [reason] if reason else []
+    if spec.tuner is not None and config.training.max_time is not None and "model" not in values:
+        fitted, why = spec.fit_to_time(config)
         chosen += why
-        config = _with_choices(schema, data, fitted, source)
-    plan = TrainRequest(
-        entry,
+        config = _with_choices(spec, values, fitted, source)
+    request = TrainRequest(
+        spec,
         config,
-        output=flags.output,
-        overwrite=flags.overwrite,
-        start_from=flags.start_from,
-        seeds=flags.seeds,
-        track=flags.track,
-        quiet=flags.quiet,
+        output=options.output,
+        overwrite=options.overwrite,
+        init_from=options.init_from,
+        seeds=options.seeds,
+        track=options.track,
+        quiet=options.quiet,
         command=("catena", "train", *argv),
         chosen=tuple(chosen),
     )
-    return run_training(plan)
+    return run_training(request)
 
 
-def _with_choices(schema: type[C], data: dict[str, Any], fitted: Any, source: str) -> C:
+def _with_files(values: dict[str, Any], options: TrainCommand, spec: TaskSpec, words: Sequence[str]) -> dict[str, Any]:
+    """The values with the files of the command line. Raise UsageError if they are set twice."""
+    files = options.files[1:] if options.files[:1] == (spec.name,) else options.files
+    if not files:
+        return values
+    data = values.get("data", {})
+    set_here = {word.partition("=")[0] for word in words}
+    if set_here & {"--train", "--data.train", "--source", "--data.source"}:
+        raise UsageError(f"The training files are set twice, by an option and as {files[0]}. Remove one of them.")
+    key = "source" if "target" in data else "train"
+    return {**values, "data": {**data, key: list(files)}}
+
+
+def _with_kind(spec: TaskSpec, data: dict[str, Any], words: Sequence[str]) -> dict[str, Any]:
+    """The values with the kind of model that the files need, such as pictures, if the user names none."""
+    first = first_argument(TrainCommand, words[1:] if words[:1] == [spec.name] else words)
+    if first is None or find_value(words, "--model", "--model.kind") is not None:
+        return data
+    column = find_value(words, "--file-column", "--data.file-column")
+    named = {**data, "data": {**data.get("data", {}), "file_column": column}} if column else data
+    chosen = spec.choose_kind(named, [Path(first)])
+    return {**data, "model": chosen["model"]} if "model" in chosen else data
+
+
+def _with_choices(spec: TaskSpec, values: dict[str, Any], fitted: Any, source: str) -> Any:
     """The config with the model that fits the time limit, and its other values that the user did not set."""
-    values = {**data, "model": fitted.model.model_dump()}
+    schema = spec.config_class()
+    values = {**values, "model": fitted.model.model_dump()}
     config: Any = parse(schema, values, source=source)
     for name in ("tokenizer", "batches"):
-        if name not in data and getattr(fitted, name, None) != getattr(config, name, None):
+        if name not in values and getattr(fitted, name, None) != getattr(config, name, None):
             values[name] = getattr(fitted, name).model_dump()
-    if set(data.get("training", {})) <= {"max_time"}:
+    if set(values.get("training", {})) <= {"max_time"}:
         for name in ("learning_rate", "metric"):
             if getattr(fitted.training, name) != getattr(config.training, name):
                 values["training"] = {**values.get("training", {}), name: getattr(fitted.training, name)}
     return parse(schema, values, source=source)
 
 
-def _told(entry: TaskSpec, words: Sequence[str]) -> list[str]:
-    """A note on a choice that may surprise: pairs are translated or transduced, two separate texts are not paired."""
-    sides = [Path(word) for word in words if is_file(word)]
-    if (
-        entry.name == "lm"
-        and words[0] != "lm"
-        and len(sides) == 2
-        and sides[0].with_suffix("") == sides[1].with_suffix("")
-    ):
-        return [
-            f"task: lm, because {sides[0]} is plain text; if {sides[1]} is its translation line by line, use 'catena "
-            f"train {sides[0]} --target {sides[1]}'"
-        ]
-    if entry.name in words or entry.name not in _PAIRS or _value_of(words, "-c", "--config", "--from") is not None:
-        return []
-    other, these, those = _PAIRS[entry.name]
-    told = f"task: {entry.name}, because these are pairs of {these}"
-    if other == "transduce" and any({".csv", ".jsonl"} & set(path.suffixes) for path in sides):
-        return [told]  # transduce reads only lines
-    return [f"{told}; 'catena train {other} …' treats them as {those}"]
+# --- the task ---------------------------------------------------------------------------------------------------------
 
 
-def _with_files_and_time(
-    data: dict[str, Any], flags: TrainFlags, keys: Sequence[tuple[ConfigKey, str]], entry: TaskSpec
-) -> dict[str, Any]:
-    """The values with the files and the time limit of the command line. Raise UsageError if one is set twice."""
-    named = {key.path for key, _ in keys}
-    files = flags.files[1:] if flags.files[:1] == (entry.name,) else flags.files
-    if files and ("data", "train") in named:
-        raise UsageError(f"The training files are set twice, by --train and as {files[0]}. Remove one of them.")
-    if files and ("data", "source") in named:
-        raise UsageError(
-            f"Unexpected argument {files[0]!r}: --source sets the training files. Separate several files by commas: "
-            f"--source a.en,b.en --target a.de,b.de."
-        )
-    if flags.time is not None and ("training", "max_time") in named:
-        raise UsageError("--time and --max-time are the same option. Remove one of them.")
-    if flags.time is not None and all(key.path != ("training", "max_time") for key in all_keys(entry.config_class())):
-        raise UsageError(f"--time does not apply to {entry.name}, which trains for a number of epochs. Use --epochs.")
-    if files:
-        key = "source" if ("data", "target") in named and ("data", "source") not in named else "train"
-        data = {**data, "data": {**data.get("data", {}), key: list(files)}}
-    if flags.time is not None:
-        data = {**data, "training": {**data.get("training", {}), "max_time": flags.time}}
-    return data
-
-
-# --- task detection ---------------------------------------------------------------------------------------------------
-
-
-def _find_task(words: Sequence[str]) -> TaskSpec:
-    """The task that is named, that the config is for, or that the first file looks like."""
-    if words[0] in TASKS:
-        return TASKS[words[0]]
-    if (config := _value_of(words, "-c", "--config")) is not None:
-        return task_of_config(find_config(config))
-    if (old := _value_of(words, "--from")) is not None:
-        return task_of_config(_config_of_run(Path(old)))
-    if "-h" in words or "--help" in words:
-        return next((TASKS[word] for word in words if word in TASKS), None) or _task_to_help_with(words)
-    for task, flags in _FLAGS_THAT_IMPLY_TASK.items():
-        if any(_value_of(words, f"--{flag}", f"--data.{flag}", f"--data.{flag.replace('-', '_')}") for flag in flags):
-            return TASKS[task]
+def _find_task(words: Sequence[str], wants_help: bool) -> tuple[TaskSpec | None, str]:
+    """The task that is named, that a config is for, or that the first file looks like, and why it was chosen."""
+    if words and words[0] in TASKS:
+        return TASKS[words[0]], ""
+    if (config := find_value(words, "-c", "--config")) is not None:
+        return read_spec(find_config(config)), ""
+    if (run := find_value(words, "--init-from")) is not None:
+        return read_spec(config_of_run(Path(run))), ""
     first = _first_file(words)
-    if first in TASKS:
-        return TASKS[first]
+    if first is not None and first in TASKS:
+        return TASKS[first], ""
+    if first is None:
+        if wants_help:
+            return None, ""
+        raise UsageError(f"FILES… is missing. Usage: {TrainCommand.usage}.")
     if not Path(first).exists() and "/" not in first and "." not in first:
         raise UsageError(
             f"{first!r} is neither a task nor a file. Check the path; as a task: {did_you_mean(first, TASKS)}"
         )
-    if (format := _value_of(words, "--format", "--data.format")) is not None:
-        for entry in TASKS.values():
-            if format in entry.formats:
-                return entry
-    labels = _value_of(words, "--label-column", "--data.label-column", "--data.label_column")
-    return task_of_file(Path(first), _value_of(words, "--encoding", "--data.encoding"), labeled=labels is not None)
+    return _detect(first, words)
 
 
-def _task_to_help_with(words: Sequence[str]) -> TaskSpec:
-    """The task whose options the help shows: the task of the first file, if it can be detected."""
-    for word in words:
-        if is_file(word):
-            with contextlib.suppress(CatenaError):
-                return task_of_file(Path(word))
-    return TASKS["classify"]
+def _first_file(words: Sequence[str]) -> str | None:
+    """The first task or file. Until the task is known, so is not which of its options have a value."""
+    first = first_argument(TrainCommand, words)
+    pairs = zip(("", *words), words, strict=False)
+    free = [word for before, word in pairs if not word.startswith("-") and not before.startswith("--")]
+    if first is None or first in TASKS or Path(first).exists():
+        return first
+    return first if first in free else next((word for word in words if word in TASKS or is_file(word)), None)
 
 
-def _check_model(words: Sequence[str], entry: TaskSpec) -> None:
-    """Raise UsageError if only other tasks have the model, probably because the wrong task was detected."""
-    named = _value_of(words, "--model", "--model.kind")
-    if named is None or named in _kinds(entry):
-        return
-    owners = [name for name in TASKS if named in _kinds(TASKS[name])]
-    if owners:
-        why = "" if entry.name in words else ", the task detected from the file"
-        raise UsageError(
-            f"{named!r} is a model of {' and '.join(owners)}, not of {entry.name}{why}. Use 'catena train "
-            f"{owners[0]} FILES… --model {named}'."
+def _detect(first: str, words: Sequence[str]) -> tuple[TaskSpec, str]:
+    """The task of a file, and a note if the choice may surprise."""
+    from catena.tasks.spec import detect_spec
+
+    for task in TASKS.values():
+        if any(find_value(words, f"--{name}", f"--data.{name}") for name in task.implied_by):
+            return task, ""
+    labels = find_value(words, "--label-column", "--data.label-column")
+    encoding = find_value(words, "--encoding", "--data.encoding")
+    format = find_value(words, "--input-format", "--data.input-format")
+    for task in TASKS.values():
+        if format is not None and format in task.formats:
+            return task, ""
+    spec = detect_spec(Path(first), encoding, labeled=labels is not None)
+    if spec.name in ("transduce", "translate") and find_value(words, "--text-column", "--data.text-column"):
+        spec = TASKS["classify"]
+    return spec, _note(spec, words)
+
+
+def _note(spec: TaskSpec, words: Sequence[str]) -> str:
+    """A note on a choice that may surprise: pairs are translated or transduced, two separate texts are not paired."""
+    files = [Path(word) for word in words if is_file(word)]
+    if spec.name == "lm" and len(files) == 2 and files[0].with_suffix("") == files[1].with_suffix(""):
+        return (
+            f"task: lm, because {files[0]} is plain text; if {files[1]} is its translation line by line, use 'catena "
+            f"train {files[0]} --target {files[1]}'"
         )
+    if spec.name not in _PAIRS:
+        return f"task: {spec.name}"
+    other, these, those = _PAIRS[spec.name]
+    return f"task: {spec.name}, because these are pairs of {these}; 'catena train {other} …' treats them as {those}"
 
 
-def _kinds(entry: TaskSpec) -> tuple[str, ...]:
-    """The kinds of model that a task has."""
-    found = (key for key in all_keys(entry.config_class()) if key.path == ("model", KIND))
-    return next((tuple(map(str, key.values)) for key in found), ())
+# --- help -------------------------------------------------------------------------------------------------------------
 
 
-def _first_file(words: Sequence[str]) -> str:
-    """The first positional argument, parsed with the options of the task that knows most of them."""
-    rests, problems = [], []
-    for schema in [entry.config_class() for entry in TASKS.values()]:
-        try:
-            rests.append((take_keys(schema, TrainFlags, words)[1], schema))
-        except UsageError as problem:
-            if "is not a known key" not in str(problem):  # after -s: another task may have the key
-                raise
-            problems.append(problem)
-    if not rests:
-        raise problems[0]
-    rest, schema = min(rests, key=lambda pair: len(pair[0]))
-    files = parse_flags(TrainFlags, rest, _USAGE, _ABOUT, schema).files
-    if not files:
-        raise UsageError(f"FILES… is missing. Usage: {_USAGE}.")
-    return files[0]
+def _help(spec: TaskSpec, section: Section, full: bool) -> str:
+    class Command(TrainCommand):
+        __doc__ = f"Train a model of the task {spec.name}: {spec.summary}."
+        usage: ClassVar[str] = f"catena train {spec.name} FILES… [--options]"
+        example: ClassVar[str] = f"catena train {spec.name} {spec.example}"
+
+    Command.__doc__ = f"Train a model of the task {spec.name}: {spec.summary}."
+    if full:
+        return full_help(Command, [section])
+    columns = tuple(name for name in _data_keys(section) if name.endswith("_column"))
+    groups = {"Data": ("files", "dev", "test", "input_format", *columns), "Model": spec.main_options, **COMMON_GROUPS}
+    return short_help(Command, [section], groups) + f"\nGuide: docs/{spec.guide}"
 
 
-def _config_of_run(folder: Path) -> Path:
-    for place in (folder, folder / "best", folder / "last"):
-        if (place / "config.toml").is_file():
-            return place / "config.toml"
-    from catena.checkpoint import open_checkpoint
-    from catena.cli.machine import resolve_run_folder
-
-    return open_checkpoint(resolve_run_folder(folder)).folder / "config.toml"  # raises if it is invalid
+def _data_keys(section: Section) -> list[str]:
+    found: list[ConfigKey] = [key for key in section.options() if key.path[0] == "data"]
+    return [key.path[-1] for key in found]
 
 
-def _starting_point(words: Sequence[str]) -> tuple[dict[str, Any], str, str]:
-    """The values that options override: those of a config file, of an old run, or none."""
-    given = _value_of(words, "-c", "--config")
-    if given is not None:
-        return *read_toml(find_config(given)), given
-    old = _value_of(words, "--from")
-    if old is not None:
-        data, _ = read_toml(_config_of_run(Path(old)))
-        data.pop("data", None)  # the new run has its own files
-        return data, "", str(old)
-    return {}, "", "the command line"
-
-
-def _value_of(words: Sequence[str], *names: str) -> str | None:
-    """The value of an option, regardless of the other arguments."""
-    for i, word in enumerate(words):
-        name, equals, value = word.partition("=")
-        if name in names and equals:
-            return value
-        if word in names and i + 1 < len(words):
-            return words[i + 1]
-    return None
+def _tasks_help() -> str:
+    width = max(map(len, TASKS))
+    tasks = "\n".join(f"  {name:<{width}}  {TASKS[name].summary}" for name in TASKS)
+    return f"{short_help(TrainCommand)}\n\nTasks ('catena train TASK --help' shows the options of each):\n{tasks}"

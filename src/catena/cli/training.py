@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from catena.checkpoint import RUNS, is_run, write_text_atomically
-from catena.config import Config
 from catena.errors import CheckpointError, ConfigError
 from catena.metrics.intervals import mean_interval
-from catena.tasks.application import TrainResult
-from catena.tasks.table import TaskSpec
-from catena.tasks.written import valid_json
+from catena.tasks.base import TrainResult
+from catena.tasks.runs import train_run
+from catena.tasks.spec import TaskSpec
+from catena.tasks.writing import to_json
 from catena.training.report import LinesReporter, Reporter, ReporterGroup, SilentReporter
 
 
@@ -25,11 +25,11 @@ from catena.training.report import LinesReporter, Reporter, ReporterGroup, Silen
 class TrainRequest:
     """The options of one training command."""
 
-    entry: TaskSpec
+    spec: TaskSpec
     config: Any
     output: Path | None = None
     overwrite: bool = False
-    start_from: Path | None = None
+    init_from: Path | None = None
     seeds: int = 1
     track: str | None = None
     quiet: bool = False
@@ -42,8 +42,9 @@ class TrainRequest:
 def run_training(plan: TrainRequest) -> int:
     """Train one model, or one for each seed and fold, and print the result."""
     config = plan.config
-    config = config.model_copy(update={"data": with_absolute_paths(config.data)})
-    folder = plan.output or next_folder(plan.entry.name, config)
+    if plan.spec.has_examples:
+        config = config.model_copy(update={"data": with_absolute_paths(config.data)})
+    folder = plan.output or next_folder(plan.spec.name, config)
     parts = list(_parts(config, plan.seeds))
     for name, _ in parts:
         check_run_folder_is_free(folder if len(parts) == 1 else folder / name, plan.overwrite)
@@ -52,7 +53,7 @@ def run_training(plan: TrainRequest) -> int:
             print_line(line)
     if len(parts) == 1:
         trained = _one(plan, parts[0][1], folder)
-        say_result(trained, plan.quiet)
+        print_result(trained, plan.quiet)
         return 130 if trained.interrupted else 0
     if is_run(folder):
         raise ConfigError(f"{folder} is a run and cannot hold {len(parts)} runs. Choose another --output.")
@@ -64,6 +65,8 @@ def run_training(plan: TrainRequest) -> int:
         if trained.interrupted:
             print_line(f"the parts after {name} were not trained; finished runs are in {folder}")
             return 130
+        for line in trained.notes:
+            print_line(line)
         results.append((name, trained))
     _summarize(results, folder)
     return 0
@@ -80,7 +83,7 @@ def check_run_folder_is_free(folder: Path, overwrite: bool) -> None:
         )
 
 
-def say_result(trained: TrainResult, quiet: bool) -> None:
+def print_result(trained: TrainResult, quiet: bool) -> None:
     """Print the test scores, if any. If nothing else was printed, also the dev scores."""
     if trained.interrupted:
         if quiet:
@@ -90,13 +93,15 @@ def say_result(trained: TrainResult, quiet: bool) -> None:
         print_line(f"dev: {_scores(trained.scores)}   {trained.folder}")
     if trained.test_scores:
         print_line(f"test: {_scores(trained.test_scores)}")
+    for line in trained.notes:
+        print_line(line)
 
 
-def _one(plan: TrainRequest, config: Config, folder: Path) -> TrainResult:
+def _one(plan: TrainRequest, config: Any, folder: Path) -> TrainResult:
     reporter = make_reporter(plan.quiet, plan.track, folder)
     try:
-        return plan.entry.open().train(
-            config, folder, reporter, start_from=plan.start_from, overwrite=plan.overwrite, command=plan.command
+        return train_run(
+            config, folder, reporter, init_from=plan.init_from, overwrite=plan.overwrite, command=plan.command
         )
     finally:
         reporter.close()
@@ -104,14 +109,16 @@ def _one(plan: TrainRequest, config: Config, folder: Path) -> TrainResult:
 
 def _parts(config: Any, seeds: int) -> Iterator[tuple[str, Any]]:
     """The config of every seed and fold, with the name of its folder."""
-    folds = (
-        [config.data.fold] if config.data.folds is None or config.data.fold is not None else range(config.data.folds)
-    )
+    data = getattr(config, "data", None)
+    n_folds, fold = getattr(data, "folds", None), getattr(data, "fold", None)
+    folds = range(n_folds) if n_folds is not None and fold is None else [fold]
     for seed in range(config.seed, config.seed + seeds):
         for fold in folds:
             name = "-".join([f"seed-{seed}"] * (seeds > 1) + [f"fold-{fold}"] * (fold is not None)) or "only"
-            data = config.data.model_copy(update={"fold": fold})
-            yield name, config.model_copy(update={"seed": seed, "data": data})
+            update: dict[str, Any] = {"seed": seed}
+            if fold is not None:
+                update["data"] = config.data.model_copy(update={"fold": fold})
+            yield name, config.model_copy(update=update)
 
 
 def _summarize(results: list[tuple[str, TrainResult]], folder: Path) -> None:
@@ -126,7 +133,7 @@ def _summarize(results: list[tuple[str, TrainResult]], folder: Path) -> None:
             summary.setdefault(part, {})[score] = ends
             interval = f"95 % interval {found.low:.4f} to {found.high:.4f}, n={len(values)}"
             print_line(f"{part} {score}: {found.value:.4f} ({interval})")
-    write_text_atomically(folder / "summary.json", valid_json(summary, indent=1) + "\n")
+    write_text_atomically(folder / "summary.json", to_json(summary, indent=1) + "\n")
     print_line(f"runs: {folder}, summary: {folder / 'summary.json'}")
 
 
@@ -138,7 +145,7 @@ def with_absolute_paths(data: Any) -> Any:
     """Data options with absolute paths, so that a run can be resumed from any folder."""
 
     def full(path: str | None) -> str | None:
-        return None if path is None else str(Path(path).resolve())
+        return None if path is None else str(Path(path).absolute())  # resolving /dev/stdin would name no file
 
     named = {key: getattr(data, key) for key in data.PATHS}
     return data.model_copy(
@@ -164,7 +171,7 @@ def make_reporter(quiet: bool, track: str | None, folder: Path) -> Reporter:
     elif sys.stdout.isatty():
         from rich.console import Console
 
-        from catena.training.bar import BarReporter
+        from catena.training.progress_bar import BarReporter
 
         reporters.append(BarReporter(Console()))
     else:

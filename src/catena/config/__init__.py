@@ -19,7 +19,7 @@ depend on any task and does not import torch, so that the command line starts fa
 =====================  ===================================================================
 """
 
-from catena.config.flags import flag_table, override, split_flags
+from catena.config.flags import flag_table, override
 from catena.config.reading import load, parse, read_toml
 from catena.config.schema import KIND, Config, ConfigKey, get_kind, get_sections, keys
 from catena.config.writing import to_toml
@@ -36,6 +36,5 @@ __all__ = [
     "override",
     "parse",
     "read_toml",
-    "split_flags",
     "to_toml",
 ]

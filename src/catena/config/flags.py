@@ -4,109 +4,50 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, get_args, get_origin
 
 from catena.config.schema import KIND, NONE, Config, ConfigKey, chosen_paths, is_sequence, keys, plain_types
 from catena.errors import ConfigError
-from catena.registry import did_you_mean
 
 
 def flag_table(schema: type[Config], data: Mapping[str, Any] | None = None) -> dict[str, ConfigKey]:
     """Every command line option that sets a key, by name.
 
-    A key can be set by its dotted name and, if that is unambiguous, by the last part of it. The kind of a section can
-    be set by the name of the section. The last part is unambiguous if only one key of the selected kinds ends in it, or
-    if one such key is at a higher level than all others. ``data`` selects the kinds; otherwise the defaults do.
+    A key can be set by its dotted name, and by the shortest end of its path that is unambiguous, joined by underscores:
+    ``training.max_epochs`` by ``max_epochs``, ``model.encoder.d`` by ``encoder_d``. The kind of a section can be set by
+    the name of the section. Of several keys with the same last part, the one at the highest level has the short name.
+    ``data`` selects the kinds; otherwise the defaults do.
     """
     table: dict[str, ConfigKey] = {}
     for key in keys(schema):
         table[key.dotted] = key
         if key.path[-1] == KIND and key.path[:-1]:  # --model cnn is --model.kind cnn
             table.setdefault(".".join(key.path[:-1]), key)
-    by_leaf: dict[str, list[ConfigKey]] = {}
-    for path in chosen_paths(schema, data or {}):
-        leaf = path[-2] if path[-1] == KIND and len(path) > 1 else path[-1]
-        by_leaf.setdefault(leaf, []).append(table[".".join(path)])
-    for leaf, found in by_leaf.items():
-        highest = min(len(key.path) for key in found)
-        at_top = [key for key in found if len(key.path) == highest]
-        if len(at_top) == 1 and leaf not in table:
-            table[leaf] = at_top[0]
+    for name, path in short_names(chosen_paths(schema, data or {})).items():
+        table.setdefault(name, table[".".join(path)])
     return table
 
 
-def split_flags(
-    schema: type[Config], argv: Sequence[str], data: Mapping[str, Any] | None = None
-) -> tuple[list[tuple[ConfigKey, str]], list[str]]:
-    """Separate the options that set config keys from the rest of a command line.
-
-    Accepts ``--a.b value``, ``--a.b=value``, hyphens for underscores, ``--switch`` and ``--no-switch`` for true and
-    false, and ``-s key=value``. A value that begins with a hyphen and a letter needs the ``=`` form.
-
-    Args:
-        schema: the config class.
-        argv: the command line.
-        data: the values that the options override. Together with the options, they select the kinds.
-
-    Returns:
-        The (key, text) pairs of config options, and the remaining words.
-    """
-    table = flag_table(schema, data)
-    for _ in argv:  # a kind may add a section whose short name sets the next kind
-        kinds = {name: key for name, key in table.items() if key.path[-1] == KIND}
-        before, table = table, flag_table(schema, override(data or {}, _split(kinds, argv, only_these=False)[0]))
-        if table.keys() == before.keys():
-            break
-    return _split(table, argv)
+def short_names(paths: Iterable[tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    """The paths of keys by all unambiguous ends of their paths, the shortest first."""
+    by_name: dict[str, list[tuple[str, ...]]] = {}
+    listed = list(paths)
+    for size in range(1, max(map(len, listed), default=0) + 1):
+        for path in listed:
+            named = path[:-1] if path[-1] == KIND and len(path) > 1 else path
+            if len(named) >= size:
+                by_name.setdefault("_".join(named[-size:]), []).append(path)
+    names = {}
+    for name, same in by_name.items():
+        highest = min(map(len, same))
+        at_top = [path for path in same if len(path) == highest]
+        if len(at_top) == 1:
+            names[name] = at_top[0]
+    return names
 
 
-def _split(
-    table: Mapping[str, ConfigKey], argv: Sequence[str], only_these: bool = True
-) -> tuple[list[tuple[ConfigKey, str]], list[str]]:
-    """The options in a table, and the rest. ``only_these`` rejects other names after ``-s``."""
-    taken: list[tuple[ConfigKey, str]] = []
-    rest: list[str] = []
-    words = list(argv)
-    while words:
-        word = words.pop(0)
-        if word == "--":
-            rest += [word, *words]
-            break
-        if word in ("-s", "--set"):
-            word = "--" + _setting(word, words, table if only_these else None)
-        name, has_value, value = word[2:].partition("=")
-        name = name.replace("-", "_")
-        if not word.startswith("--"):
-            rest.append(word)
-        elif key := table.get(name):
-            taken.append((key, value if has_value else _next_value(key, words)))
-        elif (key := table.get(name.removeprefix("no_"))) and key.is_switch:
-            if has_value:
-                raise ConfigError(f"--no-{key.dotted} takes no value, got {value!r}. Remove it.")
-            taken.append((key, "false"))
-        else:
-            rest.append(word)
-    return taken, rest
-
-
-def _setting(flag: str, words: list[str], table: Mapping[str, ConfigKey] | None) -> str:
-    """The ``key=value`` after ``-s``, checked against the table if there is one."""
-    setting = words.pop(0) if words else ""
-    name, equals, value = setting.partition("=")
-    name = name.replace("-", "_")
-    if not equals:
-        raise ConfigError(
-            f"{flag} must be followed by key=value, got {repr(setting) if setting else 'nothing'}. Write {flag} "
-            f"seed=3, for example."
-        )
-    if table is not None and name not in table:
-        same_name = [key for key in table if "." in key and key.split(".")[-1] == name.split(".")[-1]]
-        raise ConfigError(f"{name} is not a known key: {did_you_mean(name, same_name or table)}")
-    return f"{name}={value}"
-
-
-def _next_value(key: ConfigKey, words: list[str]) -> str:
+def next_value(key: ConfigKey, words: list[str]) -> str:
     """Remove and return the word after an option if it can be the option's value."""
     if key.is_switch:
         may_follow = {"true", "false", *key.choices, *([NONE] if key.is_optional else [])}

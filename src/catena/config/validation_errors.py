@@ -98,6 +98,8 @@ def _reason(
     if kind in ("model_type", "model_attributes_type"):
         return f"must be a section [{'.'.join(path)}]"
     message = re.sub(r"^Input should be", "must be", found["msg"])
+    message = re.sub(r"greater than or equal to (\S+)$", r"\1 or more", message)
+    message = re.sub(r"less than or equal to (\S+)$", r"at most \1", message)
     for words, meant in _PLAIN.items():
         message = message.replace(words, meant)
     return message[0].lower() + message[1:]

@@ -11,7 +11,8 @@ import io
 from collections.abc import Iterator
 from pathlib import Path
 
-from catena.data.files import detect_encoding, no_text, open_bytes, reading_errors, shorten
+from catena.data.encodings import HEAD, detect_encoding, encoding_advice
+from catena.data.files import no_text, open_bytes, reading_errors, shorten
 from catena.errors import FormatError
 
 BLOCK = 1 << 20
@@ -24,7 +25,7 @@ def byte_blocks(path: Path | str, encoding: str | None = None, size: int = BLOCK
     """
     with open_bytes(path) as stream:
         with reading_errors(path):
-            name = detect_encoding(path, stream.peek(4)[:4], encoding)
+            name = detect_encoding(path, stream.peek(HEAD)[:HEAD], encoding)
         if name == "utf-8-sig":
             stream.read(len(codecs.BOM_UTF8))
         as_it_is = name in ("utf-8", "utf-8-sig")
@@ -73,13 +74,15 @@ def _check(path: Path | str, block: bytes, lines: int) -> None:
         except UnicodeDecodeError as error:
             number = lines + block.count(b"\n", 0, error.start) + 1
             near = block[max(0, error.start - 30) : error.start + 30].decode("utf-8", "surrogateescape")
-            raise no_text(path) or FormatError(
-                f"{path}:{number} is not UTF-8: byte 0x{block[error.start]:02x}, near {shorten(near)}. "
-                f"Pass the encoding of the file, such as --encoding latin-1."
-            ) from None
+            raise no_text(path) or _not_utf8(path, number, block[error.start], near) from None
     if (at := block.find(b"\0")) >= 0:
         number = lines + block.count(b"\n", 0, at) + 1
         raise no_text(path, by_name=True) or FormatError(
-            f"{path}:{number} has a NUL byte. Pass a text file, or --encoding utf-16-le for UTF-16 without a "
-            f"byte-order mark."
+            f"{path}:{number} has a NUL byte. Remove the byte, or pass a text file."
         )
+
+
+def _not_utf8(path: Path | str, number: int, byte: int, near: str) -> FormatError:
+    with open_bytes(path) as stream, reading_errors(path):
+        advice = encoding_advice(stream, None)
+    return FormatError(f"{path}:{number} is not UTF-8: byte 0x{byte:02x}, near {shorten(near)}. {advice}")

@@ -1,122 +1,326 @@
-"""Format detection from a bounded sample of a file, and reading of labeled texts."""
+"""Format detection from a bounded sample of a file, and the task that the file implies.
+
+A name that ends in .csv, .tsv, .json, .jsonl, .conll or .conllu decides the format. Otherwise the rules look at the
+lines, the most certain first. A few lines that do not fit change nothing: they are dropped and listed when the file is
+read.
+"""
 
 from __future__ import annotations
 
-import csv
-import inspect
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from catena.data.examples import LabeledText, Text
-from catena.data.readers.format import Format
-from catena.data.readers.format_rules import first_sign, misfit
-from catena.data.readers.sample import Sample, take_sample
-from catena.data.readers.table import FORMATS
-from catena.data.reading import ReadCounter
-from catena.errors import FormatError
-from catena.registry import did_you_mean
+from catena.data.files import binary_kind, is_datasets_folder
+from catena.data.media_files import label_media_folders, split_folders
+from catena.data.readers import arrow, workbook
+from catena.data.readers.folders import label_folders
+from catena.data.readers.format import UNKNOWN, DetectedFormat, unknown
+from catena.data.readers.format_rules import (
+    COLUMN_ENDINGS,
+    brackets_rule,
+    columns_rule,
+    conllu_rule,
+    dialogue_rule,
+    dictionary_rule,
+    fasttext_rule,
+    first_word_rule,
+    has_span_tags,
+    slash_rule,
+    text_rule,
+    vectors_rule,
+)
+from catena.data.readers.layout import TableCandidate, find_layout
+from catena.data.readers.objects import parse_object
+from catena.data.readers.rows import to_rows
+from catena.data.readers.sample import Sample, list_names, take_sample
+from catena.data.roles import known_roles
+from catena.data.tables import Table, open_table
+from catena.data.task_rules import guess_task
+from catena.errors import CatenaError, FormatError, MissingExtraError
 
-UNKNOWN = "unknown"
+__all__ = ["UNKNOWN", "DetectedFormat", "detect_format", "detect_task"]
 
-
-@dataclass(frozen=True)
-class DetectedFormat:
-    """The name of a format in FORMATS or "unknown", a sentence with the evidence, and options of its reader."""
-
-    format: str
-    why: str
-    options: dict[str, Any] = field(default_factory=dict)
+_EVEN = 0.9
+"""Fraction of lines with the same number of fields from which a file whose name does not show it is a table."""
 
 
 def detect_format(path: Path | str, encoding: str | None = None) -> DetectedFormat:
-    """The format of a file, from its first 192 KiB. Raises :class:`FormatError` only if it cannot be read."""
-    name, sign = first_sign(take_sample(path, encoding))
-    return DetectedFormat(name, sign.why, sign.options)
-
-
-# --- reading labeled texts -------------------------------------------------------------------------------------------
-
-
-def read_examples(
-    path: Path | str,
-    format: str | None = None,
-    *,
-    options: Mapping[str, Any] | None = None,
-    labeled: bool = True,
-    encoding: str | None = None,
-    tally: ReadCounter | None = None,
-) -> Iterator[LabeledText]:
-    """Yield the labeled texts of a file in any format that has them.
+    """The format of a file and the task that it implies.
 
     Args:
-        path: a file, or a Hugging Face datasets folder.
-        format: a name in FORMATS. Detected if omitted.
-        options: options of the format's reader, such as ``{"text_column": "review"}``. They override detected ones.
-        labeled: False gives texts without labels, also from plain text.
+        path: a file or folder.
         encoding: UTF-8 if omitted.
-        tally: counts the examples. With a tally, texts without a character are dropped and counted as "empty"; without
-            one, nothing is dropped.
+
+    Raises:
+        FormatError: if the file cannot be opened. A file of no known format has the format "unknown" instead.
     """
-    given = dict(options or {})
-    chosen = _chosen(path, format, given, encoding)
-    if chosen.format == UNKNOWN:
-        raise FormatError(f"Cannot detect the format of {path}: {chosen.why}")
-    reader = FORMATS[chosen.format]
-    if reader.example is not LabeledText and not (reader.example is Text and not labeled):
-        raise FormatError(
-            f"{path} was read as {reader.title} ({chosen.why}), which has no labeled texts. "
-            "If the format is wrong, pass another, such as --input-format tsv-label or csv."
-        )
-    merged = _options(path, reader, {**chosen.options, **given}, labeled, encoding)
-    examples = (LabeledText(e.text, e.labels if labeled else (), e.place) for e in reader.read(path, **merged))
-    if tally is None:
-        yield from examples
-    else:
-        yield from tally.keep(tally.seen(examples), lambda example: None if example.text.strip() else "empty")
+    sample = take_sample(path, encoding)
+    for rule in _RULES:
+        if (found := rule(sample, encoding)) is not None:
+            return found
+    return text_rule(sample)
 
 
-def _chosen(path: Path | str, format: str | None, given: Mapping[str, Any], encoding: str | None) -> DetectedFormat:
-    """The given format with the delimiter and quotes of its tables, or the detected format."""
-    if format in ("csv", "tsv"):
-        sample = take_sample(path, encoding)
-        sign = None if misfit(sample) else FORMATS[format].recognize(sample)
-        return DetectedFormat(format, "it was set", sign.options if sign else {})
-    if format is not None:
-        return DetectedFormat(format, "it was set")
-    asked = {str(given[key]) for key in ("text_column", "label_column") if given.get(key) is not None}
-    if asked and (table := _table_with(take_sample(path, encoding), asked)):
-        return table
-    return detect_format(path, encoding)
+def detect_task(path: Path | str, encoding: str | None = None) -> str:
+    """The name of the task that a file is for. Raise FormatError with the cure if there is none."""
+    found = detect_format(path, encoding)
+    if found.task is not None:
+        return found.task
+    if not found.is_known or found.why.startswith(str(path)):
+        raise FormatError(found.why)
+    what = found.why.removesuffix(".")
+    raise FormatError(f"{path} is {what}. To train on it, name a task, as in 'catena train TASK'.")
 
 
-def _table_with(sample: Sample, asked: set[str]) -> DetectedFormat | None:
-    """The table whose first line has the requested column names, if there is one."""
-    first = sample.filled[0] if not misfit(sample) else ""
-    for delimiter in ("\t", ",", ";", "|"):
-        names = {name.strip() for row in csv.reader([first], delimiter=delimiter) for name in row}
-        if delimiter in first and asked <= names:
-            options = {} if delimiter in "\t," else {"delimiter": delimiter}
+# --- folders and binary files -----------------------------------------------------------------------------------------
+
+
+def _folder_rule(sample: Sample, encoding: str | None) -> DetectedFormat | None:
+    if not sample.is_folder:
+        return None
+    path = sample.path
+    if is_datasets_folder(path):
+        return _datasets(path)
+    if folders := label_folders(path):
+        names = list_names(folder.name for folder in folders)
+        return DetectedFormat("folders", f"a folder of text files for each label: {names}", task="classify")
+    inner = [folder for folder in sorted(path.iterdir()) if folder.is_dir() and label_folders(folder)]
+    if inner := inner or split_folders(path):
+        others = f" --test {inner[0].with_name('test')}" * any(folder.name == "test" for folder in inner[1:])
+        return unknown(f"{path} has folders of labels in {list_names(f.name for f in inner)}. Pass one of them: "
+                       f"{next((f for f in inner if f.name == 'train'), inner[0])}{others}.")  # fmt: skip
+    if (media := label_media_folders(path)) is not None:
+        kind, folders = media
+        names = list_names(folder.name for folder in folders)
+        return DetectedFormat(f"{kind}s", f"a folder of {kind}s for each label: {names}", task="classify")
+    return unknown(
+        f"{path} is a folder without a dataset of Hugging Face (state.json) and without folders of .txt files, "
+        f"pictures or sounds for each label. Pass a file in it."
+    )
+
+
+def _datasets(path: Path) -> DetectedFormat:
+    try:
+        if names := arrow.splits(path):
             return DetectedFormat(
-                "tsv" if delimiter == "\t" else "csv", "its first line has these column names", options
+                "datasets", f"a Hugging Face dataset with the splits {list_names(names)}: pass one, {path / names[0]}"
             )
+        return _of_table(open_table(path, "datasets"), "datasets", "a Hugging Face dataset")
+    except CatenaError as error:
+        return DetectedFormat("datasets", f"a Hugging Face dataset ({str(error).removesuffix('.')})")
+
+
+def _binary_rule(sample: Sample, encoding: str | None) -> DetectedFormat | None:
+    head, path = sample.head, sample.path
+    is_stream = head.startswith(b"\xff\xff\xff\xff") and b"\0" in head[4:8]
+    if head.startswith((b"PAR1", b"ARROW1")) or is_stream:
+        kind = "Parquet" if head.startswith(b"PAR1") else "Arrow"
+        try:
+            return _of_table(open_table(path, "parquet"), "parquet", f"a table in {kind}")
+        except CatenaError as error:
+            missing = isinstance(error, MissingExtraError)
+            return DetectedFormat("parquet", f"a table in {kind}" + ("" if missing else f", damaged ({error})"))
+    if head.startswith(b"PK\x03\x04"):
+        if not workbook.is_workbook(path):
+            return unknown(f"{path} is an office document or a zip archive, not a text file. Save it as plain text.")
+        try:
+            sheets = workbook.sheet_names(path)
+            others = f" (of {len(sheets)} sheets)" if len(sheets) > 1 else ""
+            form = f"the first sheet, {sheets[0]!r}{others}, of an Excel workbook"
+            return _of_table(open_table(path, "xlsx"), "xlsx", form)
+        except CatenaError as error:
+            return unknown(str(error))
+    if (name := binary_kind(head)) is not None:
+        return unknown(f"{path} is {name}, not a text file. Pass a text file.")
     return None
 
 
-def _options(
-    path: Path | str, reader: Format, options: dict[str, Any], labeled: bool, encoding: str | None
-) -> dict[str, Any]:
-    """The options for a reader. Raise FormatError for unknown ones."""
-    known = [name for name in inspect.signature(reader.read).parameters if name != "path"]
-    for name in options:
-        if name not in known:
-            raise FormatError(
-                f"{path} was read as format {reader.name!r}, which has no option {name!r}: "
-                f"{did_you_mean(name, known)}. Remove it, or pass another format."
-            )
-    if encoding is not None and "encoding" in known:
-        options["encoding"] = encoding
-    if not labeled and "labeled" in known:
-        options["labeled"] = False
-    return options
+def _no_text_rule(sample: Sample, encoding: str | None) -> DetectedFormat | None:
+    path = sample.path
+    if not sample.head:
+        return unknown(f"{path} is empty. Pass a file with text.")
+    if not sample.filled:
+        return unknown(f"{path} has only blank lines. Pass a file with text.")
+    nuls = sum("\0" in line for line in sample.filled)
+    if nuls and not sample.most(len(sample.filled) - nuls, sample.filled):
+        return unknown(f"{path} has NUL bytes in most lines: it is a binary file. Pass a text file.")
+    return None
+
+
+# --- markup and JSON --------------------------------------------------------------------------------------------------
+
+
+def _markup_rule(sample: Sample, encoding: str | None) -> DetectedFormat | None:
+    first = sample.filled[0].lstrip().lower()
+    if not first.startswith(("<?xml", "<!doctype", "<html", "<tmx")):
+        return None
+    start = "\n".join(sample.filled[:20]).lower()
+    if "<tmx" in start:
+        try:
+            return _of_table(open_table(sample.path, "tmx"), "tmx", "a translation memory (TMX)")
+        except CatenaError as error:
+            return unknown(str(error))
+    kind = "a web page (HTML)" if "<html" in start else "XML"
+    return unknown(f"{sample.path} is {kind}. Extract the text first, for example with a text browser: lynx -dump.")
+
+
+def _json_rule(sample: Sample, encoding: str | None) -> DetectedFormat | None:
+    """JSON lines, or one JSON document. A file that is named so is never read as text."""
+    path, lines = sample.path, sample.filled
+    named = sample.is_named(".json", ".jsonl", ".ndjson", ".jl")
+    first = lines[0].lstrip()
+    if not named and not re.match(r'\{\s*("|\}|$)|\[\s*(\{|\[|$)', first):
+        return None
+    if first.startswith("{") and b'"paragraphs"' in sample.head and b'"qas"' in sample.head:
+        return _of_table(open_table(path, "json", {}, encoding), "json", "a JSON document")
+    good = sum(parse_object(line) is not None for line in lines)
+    is_cut = len(lines) == 1 and not sample.whole and first.startswith("{")
+    if is_cut or (sample.most(good, lines) and (len(lines) > 1 or sample.is_named(".jsonl", ".ndjson", ".jl"))):
+        return _of_table(open_table(path, "jsonl", {}, encoding), "jsonl", "JSON lines")
+    try:
+        return _of_table(open_table(path, "json", {}, encoding), "json", "a JSON document")
+    except FormatError as error:
+        if not named and not good and not _is_json(sample):
+            return None
+        if good == len(lines) or 2 * good >= len(lines) > 1:
+            return _of_table(open_table(path, "jsonl", {}, encoding), "jsonl", "JSON lines")
+        return unknown(str(error))
+
+
+def _is_json(sample: Sample) -> bool:
+    return re.match(r'[{\[]\s*(["{\[]|$)', sample.filled[0].lstrip()) is not None and '"' in "".join(sample.filled[:5])
+
+
+# --- tables in text lines ---------------------------------------------------------------------------------------------
+
+
+def _named_table_rule(sample: Sample, encoding: str | None) -> DetectedFormat | None:
+    kind = "csv" if sample.is_named(".csv") else "tsv" if sample.is_named(".tsv", ".tab") else None
+    if kind is None:
+        return None
+    if kind == "tsv" and has_span_tags(sample):
+        return columns_rule(sample)
+    if kind == "tsv" and not any("\t" in line for line in sample.filled):
+        return None if not known_roles([sample.filled[0]]) else _table(sample, "csv", encoding)
+    return _table(sample, kind, encoding)
+
+
+def _table_rule(sample: Sample, encoding: str | None) -> DetectedFormat | None:
+    """A table by its content: tabs, known names in the first line, or the forms of R, psql and MySQL."""
+    found = find_layout(sample.numbered(), "", sample.whole)
+    if found is None or found.width < 2:
+        return None
+    layout = found.layout
+    if layout.delimiter in ("\t", "|||") or layout.boxed or layout.delimiter == " ":
+        is_table = found.evenness >= _EVEN or sample.most(round(found.evenness * len(found.filled)), sample.filled)
+        is_table |= layout.header is not None and len(known_roles(layout.names)) > 1 and found.evenness >= 0.5
+    else:
+        is_table = layout.header is not None and len(known_roles(layout.names)) > 1 and found.evenness > 0.5
+    if is_table:
+        return _table(sample, "tsv" if layout.delimiter == "\t" else "csv", encoding, found)
+    return _ragged_tabs(sample, found) if layout.delimiter == "\t" else None
+
+
+def _table(sample: Sample, kind: str, encoding: str | None, found: TableCandidate | None = None) -> DetectedFormat:
+    found = found or find_layout(sample.numbered(), kind, sample.whole)
+    if found is None:
+        return unknown(f"{sample.path} is named .{kind} and has no columns. Rename it, or pass --input-format text.")
+    layout = found.layout
+    if layout.header is None and found.evenness <= 0.5:
+        return _ragged(sample, found)
+    rows = [row.values for row in to_rows(found.records, layout, str(sample.path)) if row.problem is None]
+    rows += _later_rows(sample, found)
+    table = Table(sample.path, layout.names, layout.header is not None, rows, lambda wide: iter(()), layout=layout)
+    if not rows:
+        damaged = (row for row in to_rows(found.records, layout, str(sample.path)) if row.damaged)
+        if (first := next(damaged, None)) is not None:
+            return unknown(f"{first.place} is a record {first.problem}, and no record fits the header. Correct them.")
+        return unknown(f"{sample.path} has a header and no records. Add records below it.")
+    detected = _of_table(table, kind, _describe_layout(found, kind))
+    if detected.format in ("csv", "tsv"):
+        options: dict[str, Any] = {**detected.options, "layout": layout}
+        return DetectedFormat(detected.format, detected.why, options, detected.task, detected.columns)
+    return detected
+
+
+def _later_rows(sample: Sample, found: TableCandidate) -> list[dict[str, Any]]:
+    """Records from the middle and the end of a file, which a file sorted by label needs."""
+    layout, rows = found.layout, []
+    for line in sample.later:
+        values = line.split(layout.delimiter)
+        if len(values) == len(layout.names) and (layout.quote is None or layout.quote not in line):
+            rows.append(dict(zip(layout.names, values, strict=True)))
+    return rows
+
+
+def _describe_layout(found: TableCandidate, kind: str) -> str:
+    layout = found.layout
+    parted = {"\t": "tabs", " ": "blanks, as R writes it", "|||": "'|||'"}.get(layout.delimiter, repr(layout.delimiter))
+    words = f"a table of {len(layout.names)} columns separated by {parted}" if len(layout.names) > 1 else "one column"
+    if layout.quote == "'":
+        words += ", with single quotes around fields"
+    if layout.escape:
+        words += ", with quotes escaped by a backslash"
+    if layout.header is None:
+        return f"{words}, without a header"
+    return f"{words}, with a header" + (f" in line {layout.header}" if layout.header > 1 else "")
+
+
+def _ragged_tabs(sample: Sample, found: TableCandidate) -> DetectedFormat | None:
+    """The error for tab-separated lines with different numbers of fields. Texts with a few tabs are not such lines."""
+    plain = sum("\t" not in line for line in sample.filled)
+    return _ragged(sample, found) if plain <= 0.2 * len(sample.filled) else None
+
+
+def _ragged(sample: Sample, found: TableCandidate) -> DetectedFormat:
+    counts = sorted({len(record.values) for record in found.filled})
+    widths = " or ".join(map(str, counts[:4])) + (" or more" if len(counts) > 4 else "")
+    delimiter = found.layout.delimiter
+    parted = "tab-separated fields" if delimiter == "\t" else f"fields separated by {delimiter!r}"
+    return unknown(
+        f"{sample.path} has lines with {widths} {parted}, so it is not a table. Give every line the same number of "
+        f"fields, or pass --input-format text to read each line as a text."
+    )
+
+
+def _of_table(table: Table, format: str, form: str) -> DetectedFormat:
+    """The result for a table, with the task that its columns are for."""
+    if not table.sample:
+        return unknown(f"{table.path} has no records. Add records.")
+    guess = guess_task(table)
+    if guess.tokens is not None:
+        options = {"separator": guess.tokens, "stored": format}
+        return DetectedFormat("columns", f"{form}: {guess.why}", options, guess.task, guess.columns)
+    why = f"{form}: {guess.why}" if guess.task or not guess.why.startswith(str(table.path)) else guess.why
+    return DetectedFormat(format, why, {}, guess.task, guess.columns)
+
+
+def _of_lines(rule: Callable[[Sample], DetectedFormat | None]) -> Callable[[Sample, str | None], DetectedFormat | None]:
+    return lambda sample, encoding: rule(sample)
+
+
+def _named_columns_rule(sample: Sample, encoding: str | None) -> DetectedFormat | None:
+    return columns_rule(sample) if sample.is_named(*COLUMN_ENDINGS) else None
+
+
+_RULES: tuple[Callable[[Sample, str | None], DetectedFormat | None], ...] = (
+    _folder_rule,
+    _binary_rule,
+    _no_text_rule,
+    _markup_rule,
+    _json_rule,
+    _of_lines(conllu_rule),
+    _of_lines(brackets_rule),
+    _of_lines(fasttext_rule),
+    _named_columns_rule,
+    _named_table_rule,
+    _of_lines(dialogue_rule),
+    _of_lines(dictionary_rule),
+    _of_lines(vectors_rule),
+    _of_lines(columns_rule),
+    _of_lines(slash_rule),
+    _table_rule,
+    _of_lines(first_word_rule),
+)

@@ -19,6 +19,7 @@ class Exchange:
         own: for each turn of the context, whether the responder said it.
         wrong: unsuitable responses: those labeled as wrong, or the distractors of a test file.
         hard: unsuitable responses that have words in common with the context (adversarial).
+        has_distractors: whether ``wrong`` are the distractors of a test file, among which the response is ranked.
     """
 
     context: tuple[str, ...]
@@ -27,6 +28,7 @@ class Exchange:
     own: tuple[bool, ...] = ()
     wrong: tuple[str, ...] = ()
     hard: tuple[str, ...] = ()
+    has_distractors: bool = False
 
     def __post_init__(self) -> None:
         if not self.own:

@@ -1,4 +1,4 @@
-"""Opening data files for all readers: compression, byte-order marks, encodings and line ends.
+"""Opening data files for all readers: pipes, compression, archives of one file, encodings and line ends.
 
 A reader gets ``(line_number, line)`` pairs and does not depend on how the file is stored. Invalid bytes raise one
 :class:`FormatError` with the file, the line and the cure. Memory does not grow with the file.
@@ -16,33 +16,35 @@ import os
 import re
 import shutil
 import tempfile
+import zipfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
 
+from catena.data.encodings import HEAD, UNDECODED, detect_encoding, encoding_advice
 from catena.errors import CatenaError, FormatError
+from catena.files import local_copy
 from catena.registry import nearest
 
 LINE_END = re.compile(r"\r\n|\n|\r")
 """Line ends. ``str.splitlines`` would also split at U+2028, form feeds and others, which occur inside texts."""
 
-_COMPRESSIONS = {b"\x1f\x8b": "gzip", b"\xfd7zXZ\x00": "xz", b"BZh": "bzip2"}
-BOMS = {
-    # UTF-32 comes first because its little-endian mark begins with the mark of UTF-16.
-    codecs.BOM_UTF32_LE: "utf-32",
-    codecs.BOM_UTF32_BE: "utf-32",
-    codecs.BOM_UTF8: "utf-8-sig",
-    codecs.BOM_UTF16_LE: "utf-16",
-    codecs.BOM_UTF16_BE: "utf-16",
-}
+_COMPRESSIONS = {b"\x1f\x8b": "gzip", b"\xfd7zXZ\x00": "xz", b"BZh": "bzip2", b"PK\x03\x04": "zip"}
 _BINARY_MAGIC = {
     b"\x89PNG": "a PNG picture",
     b"\xff\xd8\xff": "a JPEG picture",
     b"GIF8": "a GIF picture",
     b"RIFF": "a RIFF file (sound or video)",
     b"%PDF": "a PDF document",
-    b"PK\x03\x04": "a zip archive (unpack it first)",
+    b"PK\x03\x04": "a zip archive",
+    b"PK\x05\x06": "an empty zip archive",
+    b"\xd0\xcf\x11\xe0": "an old Office document such as .xls (save it as CSV UTF-8)",
+    b"{\\rtf": "a document in Rich Text Format (save it as plain text)",
+    b"version https://git-lfs.github.com/spec/": "a pointer of Git LFS (run git lfs pull)",
+    b"\x93NUMPY": "an array of NumPy",
+    b"FEA1": "a Feather file of version 1 (save it as Parquet)",
+    b"Obj\x01": "an Avro file (save it as Parquet)",
     b"7z\xbc\xaf\x27\x1c": "a 7z archive (unpack it first)",
     b"\x28\xb5\x2f\xfd": "compressed with zstd (unpack it first)",
     b"SQLite format 3": "an SQLite database",
@@ -51,7 +53,6 @@ _BINARY_MAGIC = {
     b"OggS": "an Ogg sound",
 }
 """First bytes of files that are not text."""
-_UNDECODED = re.compile("[\udc80-\udcff]")
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 """Bytes that almost never occur in texts, in any single-byte encoding."""
 _MOST_CONTROL = 8
@@ -78,22 +79,55 @@ def bad_line(path: Path | str, number: int, line: str, problem: str, cure: str) 
 
 @contextlib.contextmanager
 def open_bytes(path: Path | str) -> Iterator[io.BufferedReader]:
-    """The bytes of a file, decompressed if its content (not its name) is gzip, xz or bzip2."""
+    """The bytes of a file, decompressed if its content (not its name) is gzip, xz, bzip2 or a zip of one file."""
     path = Path(path)
     with contextlib.ExitStack() as stack:
         with reading_errors(path):
             raw = stack.enter_context(_open(path))
-            kind = compression(raw.peek(10)[:10])
-            stream: io.BufferedIOBase = raw
-            if kind == "gzip":
-                stream = stack.enter_context(gzip.GzipFile(fileobj=raw))
-            elif kind == "xz":
-                stream = stack.enter_context(lzma.LZMAFile(raw))
-            elif kind == "bzip2":
-                stream = stack.enter_context(bz2.BZ2File(raw))
+            stream = _decompressed(path, raw, stack)
             if stream is not raw:
                 raw = cast(io.BufferedReader, io.BufferedReader(cast(io.RawIOBase, stream), 1 << 16))
         yield raw
+
+
+def _decompressed(path: Path, raw: io.BufferedReader, stack: contextlib.ExitStack) -> io.BufferedIOBase:
+    kind = compression(raw.peek(10)[:10])
+    if kind == "gzip":
+        return stack.enter_context(gzip.GzipFile(fileobj=raw))
+    if kind == "xz":
+        return stack.enter_context(lzma.LZMAFile(raw))
+    if kind == "bzip2":
+        return stack.enter_context(bz2.BZ2File(raw))
+    if kind == "zip" and (name := _only_file(path, raw)) is not None:
+        archive = stack.enter_context(zipfile.ZipFile(raw))
+        return cast(io.BufferedIOBase, stack.enter_context(archive.open(name)))
+    return raw
+
+
+def _only_file(path: Path, raw: io.BufferedReader) -> str | None:
+    """The name of the one file of a zip archive, or None for an office document, which is a zip archive too."""
+    try:
+        with zipfile.ZipFile(raw) as archive:
+            names = [entry.filename for entry in archive.infolist() if not entry.is_dir()]
+    finally:
+        raw.seek(0)
+    if "[Content_Types].xml" in names or "mimetype" in names:
+        return None
+    names = [name for name in names if not name.startswith("__MACOSX/") and Path(name).name != ".DS_Store"]
+    if len(names) == 1:
+        return names[0]
+    shown = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
+    raise FormatError(f"{path} is a zip archive of {len(names)} files ({shown}). Unpack it and pass one of them.")
+
+
+def stored_name(path: Path | str) -> str:
+    """The name of the data in lower case, without the ending of a compression; of a zip archive, of its file."""
+    path = Path(path)
+    name = path.name.lower()
+    with contextlib.suppress(CatenaError, OSError, zipfile.BadZipFile), _open(path) as raw:
+        if compression(raw.peek(10)[:10]) == "zip":
+            name = Path(_only_file(path, raw) or name).name.lower()
+    return re.sub(r"\.(gz|xz|bz2|zip|bz|lzma)$", "", name)
 
 
 def compression(first_bytes: bytes) -> str | None:
@@ -116,19 +150,23 @@ def reading_errors(path: Path | str) -> Iterator[None]:
         yield
     except EOFError:
         raise FormatError(f"The compressed data of {path} is truncated. Copy or download it again.") from None
-    except (zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
+    except (zlib.error, lzma.LZMAError, gzip.BadGzipFile, zipfile.BadZipFile, NotImplementedError) as error:
         raise FormatError(
             f"{path} is damaged and cannot be decompressed ({error}). Copy or download it again."
         ) from None
     except OSError as error:
         raise FormatError(f"Cannot read {path}: {error.strerror or error}. Check its permissions.") from None
+    except RuntimeError as error:  # of zipfile
+        if "password" not in str(error):
+            raise
+        raise FormatError(f"{path} is an encrypted zip archive. Unpack it first.") from None
 
 
 def _open(path: Path) -> io.BufferedReader:
     try:
         if path.is_dir():
             raise FormatError(f"{path} is a folder, not a file.{_suggestion_inside(path)}")
-        return io.BufferedReader(io.FileIO(path), 1 << 16)
+        return io.BufferedReader(io.FileIO(local_copy(path)), 1 << 16)
     except FileNotFoundError:
         raise FormatError(f"File not found: {path}{_suggestion_beside(path)}") from None
     except CatenaError:
@@ -173,22 +211,32 @@ def decompress(path: Path | str) -> Iterator[Path]:
                     shutil.copyfileobj(stream, target, 1 << 20)
                 yield copy
             return
-    yield path
+    yield local_copy(path)
 
 
 # --- text ---------------------------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
-def open_text(path: Path | str, encoding: str | None = None) -> Iterator[Iterator[tuple[int, str]]]:
+def open_text(
+    path: Path | str, encoding: str | None = None, *, keep_nuls: bool = False
+) -> Iterator[Iterator[tuple[int, str]]]:
     """A stream of ``(line_number, line)`` pairs, numbered from 1, without line ends.
 
-    Gzip, xz and bzip2 are detected by content. Without ``encoding``, the text is UTF-8 or the encoding of its
-    byte-order mark, which is removed. Lines end only at LF, CRLF or CR. Bytes that are not in the encoding and NUL
-    bytes raise :class:`FormatError` at their line, after all lines before it were yielded.
+    Compression is detected by content. Without ``encoding``, the text is UTF-8, UTF-16 or the encoding of its
+    byte-order mark, which is removed. Lines end only at LF, CRLF or CR.
+
+    Args:
+        path: the file.
+        encoding: the encoding that the user sets.
+        keep_nuls: yield lines with NUL bytes, so that the caller can drop them. Otherwise they raise an error.
+
+    Raises:
+        FormatError: at a line with bytes that are not in the encoding or with NUL bytes, after all lines before it
+            were yielded.
     """
     with open_bytes(path) as stream:
-        yield _checked(path, _decoded(path, stream, encoding), encoding)
+        yield _checked(path, _decoded(path, stream, encoding), encoding, keep_nuls)
 
 
 @contextlib.contextmanager
@@ -198,35 +246,11 @@ def open_damaged_text(path: Path | str, encoding: str | None = None) -> Iterator
         yield _decoded(path, stream, encoding)
 
 
-def detect_encoding(path: Path | str, first_bytes: bytes, encoding: str | None) -> str:
-    """The encoding to decode with, from ``encoding`` and the byte-order mark, which must agree."""
-    marked = next((name for bom, name in BOMS.items() if first_bytes.startswith(bom)), None)
-    if encoding is None:
-        return marked or "utf-8"
-    try:
-        asked = codecs.lookup(encoding).name
-        io.TextIOWrapper(io.BytesIO(), encoding=encoding)  # rejects codecs such as base64 that are not for text
-    except (LookupError, ValueError):
-        raise FormatError(
-            f"Unknown encoding {encoding!r} for {path}. Use utf-8, utf-16, latin-1, cp1252, gb18030, shift_jis or "
-            f"another encoding of Python."
-        ) from None
-    if marked is None:
-        return asked
-    family = marked.removesuffix("-sig")
-    if not asked.startswith(family):
-        raise FormatError(
-            f"The encoding of {path} must be {family} because of its byte-order mark, got {encoding!r}. "
-            "Remove the encoding option."
-        )
-    return marked
-
-
 def _decoded(path: Path | str, stream: io.BufferedReader, encoding: str | None) -> Iterator[tuple[int, str]]:
     number = 0
     try:
         with reading_errors(path):
-            name = detect_encoding(path, stream.peek(4)[:4], encoding)
+            name = detect_encoding(path, stream.peek(HEAD)[:HEAD], encoding)
             # newline=None: LF, CRLF and CR end a line and become "\n"; no other character ends a line.
             text = io.TextIOWrapper(stream, encoding=name, errors="surrogateescape", newline=None)
             try:
@@ -242,18 +266,20 @@ def _decoded(path: Path | str, stream: io.BufferedReader, encoding: str | None) 
         ) from None
 
 
-def _checked(path: Path | str, lines: Iterator[tuple[int, str]], encoding: str | None) -> Iterator[tuple[int, str]]:
+def _checked(
+    path: Path | str, lines: Iterator[tuple[int, str]], encoding: str | None, keep_nuls: bool
+) -> Iterator[tuple[int, str]]:
     for number, line in lines:
-        check_line(path, number, line, encoding)
+        check_line(path, number, line, encoding, keep_nuls)
         yield number, line
 
 
-def check_line(path: Path | str, number: int, line: str, encoding: str | None) -> None:
+def check_line(path: Path | str, number: int, line: str, encoding: str | None, keep_nuls: bool = False) -> None:
     """Raise :class:`FormatError` if a line has a NUL or a byte that could not be decoded (``U+DC00 + byte``)."""
     # isascii() is a flag of the string, so only other lines are searched.
-    if not line.isascii() and (bad := _UNDECODED.search(line)):
+    if not line.isascii() and (bad := UNDECODED.search(line)):
         raise no_text(path) or _not_decoded(path, number, line, bad.start(), encoding)
-    if "\0" in line:
+    if "\0" in line and not keep_nuls:
         raise no_text(path, by_name=True) or _nul(path, number, line)
 
 
@@ -262,25 +288,23 @@ def no_text(path: Path | str, by_name: bool = False) -> FormatError | None:
 
     With ``by_name``, only the signature of a file type counts; otherwise also bytes that texts do not contain.
     """
-    if not Path(path).is_file():  # a pipe can be read only once
-        return None
     with open_bytes(path) as stream, reading_errors(path):
         head = stream.read(1 << 12)
     if kind := binary_kind(head):
         return FormatError(f"{path} is {kind}, not a text file. Pass a text file.")
     if by_name or len(_CONTROL.findall(head)) <= max(_MOST_CONTROL, 0.02 * len(head)):
         return None
-    wide = " For UTF-16 without a byte-order mark, pass --encoding utf-16-le." if b"\0" in head else ""
+    wide = " If it is UTF-16 without a byte-order mark, pass --encoding utf-16-le or utf-16-be." * (b"\0" in head)
     return FormatError(f"{path} is a binary file, not a text file. Pass a text file.{wide}")
 
 
 def _not_decoded(path: Path | str, number: int, line: str, at: int, encoding: str | None) -> FormatError:
     byte = ord(line[at]) - 0xDC00
-    cure = "latin-1" if encoding is None or codecs.lookup(encoding).name == "utf-8" else "utf-8"
+    with open_bytes(path) as stream, reading_errors(path):
+        advice = encoding_advice(stream, encoding)
     return FormatError(
         f"{path}:{number} is not {encoding or 'UTF-8'}: byte 0x{byte:02x} at character {at + 1}, "
-        f"near {shorten(line[max(0, at - 30) : at + 30])}. Pass the encoding of the file, "
-        f"such as --encoding {cure}."
+        f"near {shorten(line[max(0, at - 30) : at + 30])}. {advice}"
     )
 
 
@@ -288,8 +312,7 @@ def _nul(path: Path | str, number: int, line: str) -> FormatError:
     at = line.index("\0")
     return FormatError(
         f"{path}:{number} has a NUL byte at character {at + 1}, "
-        f"near {shorten(line[max(0, at - 30) : at + 30])}. "
-        "Pass a text file, or --encoding utf-16-le for UTF-16 without a byte-order mark."
+        f"near {shorten(line[max(0, at - 30) : at + 30])}. Remove the byte, or pass a text file."
     )
 
 
@@ -307,7 +330,7 @@ def read_head(path: Path | str, most: int, encoding: str | None = None) -> tuple
     whole = len(head) <= most
     head = head[:most]
     try:
-        name = detect_encoding(path, head[:4], encoding)
+        name = detect_encoding(path, head[:HEAD], encoding)
         text = codecs.getincrementaldecoder(name)("surrogateescape").decode(head, final=whole)
     except (UnicodeError, LookupError):
         text = head.decode("latin-1")

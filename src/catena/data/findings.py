@@ -8,12 +8,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-FEW = 5
+from catena.data.special_tokens import NAMES_IN_TEXT
+
+FEW = 20
 """How many line numbers a finding keeps. The count covers the rest."""
 _LONG_LINE = 10_000
 """Lines with more characters than this are reported as very long."""
 
-_Level = Literal["error", "warning", "note"]
+Level = Literal["error", "warning", "note"]
 
 
 @dataclass(frozen=True)
@@ -21,7 +23,7 @@ class Finding:
     """One kind of problem: its message, its count, and the first few lines."""
 
     kind: str
-    level: _Level
+    level: Level
     message: str
     count: int = 1
     lines: tuple[int, ...] = ()
@@ -56,7 +58,7 @@ class Lines:
         if len(self.first) < FEW:
             self.first.append(number)
 
-    def finding(self, kind: str, level: _Level, one: str, many: str) -> Iterator[Finding]:
+    def finding(self, kind: str, level: Level, one: str, many: str) -> Iterator[Finding]:
         """The finding, if there was a line. ``many`` has ``{}`` for the count."""
         if self.count:
             message = one if self.count == 1 else many.format(f"{self.count:,}")
@@ -74,6 +76,7 @@ _MOJIBAKE = re.compile(
 )
 _CONTROL = re.compile("[\x01-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]")
 _INVISIBLE = re.compile("[\u200b\u2060\ufeff\u00ad]")
+_BIDI = re.compile("[\u202a-\u202e\u2066-\u2069]")
 _UNDECODED = re.compile("[\udc80-\udcff]")
 
 
@@ -81,8 +84,8 @@ class CharacterTroubles:
     """Broken encodings and unusual characters, line by line (bytes that are not text are ``U+DC00 + byte``)."""
 
     def __init__(self) -> None:
-        self.undecoded, self.replaced, self.mojibake = Lines(), Lines(), Lines()
-        self.nul, self.control, self.invisible, self.long = Lines(), Lines(), Lines(), Lines()
+        self.replaced, self.mojibake, self.nul, self.control = Lines(), Lines(), Lines(), Lines()
+        self.invisible, self.bidi, self.long, self.undecoded = Lines(), Lines(), Lines(), Lines()
 
     def add(self, number: int, line: str) -> None:
         if "\0" in line:
@@ -93,21 +96,19 @@ class CharacterTroubles:
             self.control.add(number)
         if line.isascii():
             return
-        if _UNDECODED.search(line):
-            self.undecoded.add(number)
+        for pattern, lines in (
+            (_UNDECODED, self.undecoded),
+            (_MOJIBAKE, self.mojibake),
+            (_INVISIBLE, self.invisible),
+            (_BIDI, self.bidi),
+        ):
+            if pattern.search(line):
+                lines.add(number)
         if "\ufffd" in line:
             self.replaced.add(number)
-        if _MOJIBAKE.search(line):
-            self.mojibake.add(number)
-        if _INVISIBLE.search(line):
-            self.invisible.add(number)
 
     def findings(self) -> Iterator[Finding]:
-        cure = "; pass the encoding of the file, such as --encoding latin-1"
-        yield from self.undecoded.finding(
-            "encoding", "error", f"a line is not UTF-8{cure}", f"{{}} lines are not UTF-8{cure}"
-        )
-        yield from self.nul.finding("nul", "error", "a line has NUL bytes", "{} lines have NUL bytes")
+        """The findings. Bytes that are not text and NUL bytes are reported when the file is read."""
         yield from self.replaced.finding(
             "replacement",
             "warning",
@@ -117,8 +118,8 @@ class CharacterTroubles:
         yield from self.mojibake.finding(
             "mojibake",
             "warning",
-            "a line looks like UTF-8 that was read as Latin-1 ('Ã©' for 'é')",
-            "{} lines look like UTF-8 that was read as Latin-1 ('Ã©' for 'é')",
+            "a line has a mixed-up encoding: it looks like UTF-8 that was read as Latin-1 ('Ã©' for 'é')",
+            "{} lines have a mixed-up encoding: they look like UTF-8 that was read as Latin-1 ('Ã©' for 'é')",
         )
         yield from self.control.finding(
             "control", "warning", "a line has control characters", "{} lines have control characters"
@@ -126,12 +127,80 @@ class CharacterTroubles:
         yield from self.invisible.finding(
             "invisible", "note", "a line has invisible characters", "{} lines have invisible characters"
         )
+        yield from self.bidi.finding(
+            "bidi",
+            "warning",
+            "a line has characters that override the direction of text (such as U+202E)",
+            "{} lines have characters that override the direction of text (such as U+202E)",
+        )
         yield from self.long.finding(
             "long",
             "warning",
             f"a line is longer than {_LONG_LINE:,} characters",
             f"{{}} lines are longer than {_LONG_LINE:,} characters",
         )
+
+
+# --- texts --------------------------------------------------------------------------------------------------
+
+_HTML = re.compile(
+    r"</?(?:a|b|i|p|u|br|hr|em|li|ol|td|th|tr|ul|div|img|pre|h[1-6]|span|code|font|table|strong|script)\b[^<>]*/?>"
+    r"|&(?:nbsp|amp|lt|gt|quot|apos|#\d{2,5}|#x[0-9a-f]{2,4});",
+    re.IGNORECASE,
+)
+_ENDS = frozenset(".!?:;\"'”’)…。！？")
+_MOST_PAIRS = 10_000
+"""Number of adjacent lines that are examined for wrapped prose."""
+_SPECIAL = re.compile("|".join(map(re.escape, NAMES_IN_TEXT)))
+
+
+class TextTroubles:
+    """HTML and names of special tokens in texts, and lines of wrapped prose."""
+
+    def __init__(self) -> None:
+        self.html, self.special = Lines(), Lines()
+        self.names: Counter[str] = Counter()
+        self._before = ""
+        self._longest = self._n_pairs = 0
+        self._breaks: list[int] = []
+        """For each line that ends within a sentence, its length with the first word of the next line."""
+
+    def add(self, number: int, text: str) -> None:
+        if ("<" in text or "&" in text) and _HTML.search(text):
+            self.html.add(number)
+        if "<" in text and (found := _SPECIAL.findall(text)):
+            self.special.add(number)
+            self.names.update(found)
+
+    def add_line(self, line: str) -> None:
+        """Examine a line of plain text, in order, including blank ones."""
+        if line.strip() and self._before.strip() and self._n_pairs < _MOST_PAIRS:
+            self._n_pairs += 1
+            if self._before.rstrip()[-1] not in _ENDS and line.lstrip()[:1].islower():
+                self._breaks.append(len(self._before) + 1 + len(line.split(None, 1)[0]))
+        self._longest = max(self._longest, len(line))
+        self._before = line
+
+    @property
+    def is_wrapped(self) -> bool:
+        """Whether lines end within sentences because the next word would not fit into the width of the text."""
+        if len(self._breaks) < 10 or len(self._breaks) < 0.3 * self._n_pairs:
+            return False
+        return sum(width > self._longest for width in self._breaks) >= 0.8 * len(self._breaks)
+
+    def findings(self) -> Iterator[Finding]:
+        yield from self.html.finding(
+            "html", "warning", "a text has HTML tags or entities", "{} texts have HTML tags or entities"
+        )
+        if self.special.count:
+            names = ", ".join(f"{name} {n:,} times" for name, n in self.names.most_common(3))
+            message = f"texts contain the names of special tokens ({names}), which are read as unknown words"
+            yield Finding("special-token", "note", message, self.special.count, tuple(self.special.first))
+        if self.is_wrapped:
+            message = (
+                "lines end within sentences, as in wrapped prose; for a language model, --unit paragraph joins them"
+            )
+            yield Finding("wrapped", "warning", message)
 
 
 # --- lengths ------------------------------------------------------------------------------------------------
@@ -186,24 +255,27 @@ class LengthSummary:
 
 
 class Repeats:
-    """Texts that occur again, with the same or with other labels. Stores 64 bits and a line for each text."""
+    """Texts that occur again, with the same or other labels, or nearly. Stores a line and two hashes of each text."""
 
     def __init__(self) -> None:
         self.first_line: dict[int, int] = {}
         self._labels: dict[int, int] = {}
-        self.same, self.other = Lines(), Lines()
+        self._normalized: set[int] = set()
+        self.same, self.other, self.near = Lines(), Lines(), Lines()
 
     def add(self, number: int, text: str, labels: tuple[str, ...]) -> None:
         key, label_key = hash(text), hash(labels)
-        if key not in self.first_line:
-            self.first_line[key] = number
-            self._labels[key] = label_key
-        elif self._labels[key] == label_key:
-            self.same.add(number)
-        else:
-            self.other.add(number)
+        if key in self.first_line:
+            (self.same if self._labels[key] == label_key else self.other).add(number)
+            return
+        self.first_line[key] = number
+        self._labels[key] = label_key
+        normalized = hash(normalize(text))
+        if normalized in self._normalized:
+            self.near.add(number)
+        self._normalized.add(normalized)
 
-    def findings(self, level: _Level = "warning") -> Iterator[Finding]:
+    def findings(self, level: Level = "warning") -> Iterator[Finding]:
         yield from self.other.finding(
             "conflict",
             "warning",
@@ -216,6 +288,17 @@ class Repeats:
             "a text is an exact copy of an earlier one",
             "{} texts are exact copies of earlier ones",
         )
+        yield from self.near.finding(
+            "near-duplicate",
+            level,
+            "a text differs from an earlier one only in case, punctuation or blanks",
+            "{} texts differ from earlier ones only in case, punctuation or blanks",
+        )
+
+
+def normalize(text: str) -> str:
+    """A text without case, punctuation and blanks; the text itself if nothing is left."""
+    return "".join(filter(str.isalnum, text.casefold())) or text
 
 
 # --- tags ---------------------------------------------------------------------------------------------------
@@ -230,8 +313,8 @@ class TagTroubles:
         self.is_bio = True
         self._parsed: dict[str, tuple[str, str] | None] = {}
         self._loose, self._broken = Lines(), Lines()
-        self._begins = self._chunks = 0
-        self._has_ends = False
+        self._begins = self._chunks = self._separators = 0
+        self._letters: set[str] = set()
 
     def add(self, first_line: int, tags: Sequence[str]) -> None:
         previous = ("O", "")
@@ -248,12 +331,13 @@ class TagTroubles:
 
     def _step(self, previous: tuple[str, str], here: tuple[str, str], line: int) -> None:
         (before, before_type), (now, now_type) = previous, here
-        self._has_ends |= now in "ESLUM"
+        self._letters.add(now)
         continues = now_type == before_type and before != "O"
         if now == "I" and not (continues and before in "BIM"):
             self._loose.add(line)
         if now == "B" and not continues:
             self._begins += 1
+        self._separators += now == "B" and continues
         self._chunks += now in "BSU" or (now == "I" and not continues)
         # In BIOES, B must be followed by I and E (L in BILOU), and I and E must follow B.
         is_open = before in "BIM"
@@ -265,13 +349,18 @@ class TagTroubles:
         if not self.is_bio or not self._chunks:
             return
         where = f"in column {column}"
-        if self._has_ends:
+        if self._letters & set("ESLUM"):
+            name = "BMES" if "M" in self._letters else "BILOU" if self._letters & set("LU") else "BIOES"
+            yield Finding("scheme", "note", f"the tags {where} are {name}")
             yield from self._broken.finding(
                 "bio",
                 "error",
-                f"a tag {where} violates BIOES: a chunk is not closed, or is continued without a beginning",
-                f"{{}} tags {where} violate BIOES: a chunk is not closed, or is continued without a beginning",
+                f"a tag {where} violates {name}: a chunk is not closed, or is continued without a beginning",
+                f"{{}} tags {where} violate {name}: a chunk is not closed, or is continued without a beginning",
             )
+        elif self._loose.count and not self._begins and not self._separators:
+            message = f"the tags {where} have no B (IO): neighbors of one type are merged into one chunk"
+            yield Finding("io", "warning", message)
         elif self._loose.count and not self._begins:
             n = self._loose.count
             message = f"the tags {where} are IOB1: I- begins {n:,} chunk{'' if n == 1 else 's'}"

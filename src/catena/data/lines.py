@@ -17,7 +17,8 @@ from types import TracebackType
 import numpy as np
 from jaxtyping import Int64
 
-from catena.data.files import check_line, decompress, detect_encoding, open_text, read_head, reading_errors
+from catena.data.encodings import HEAD, detect_encoding
+from catena.data.files import check_line, decompress, open_text, read_head, reading_errors
 
 CHUNK_BYTES = 1 << 20
 LF, CR = 10, 13
@@ -44,7 +45,7 @@ class LineIndex:
             raise
 
     def _open(self, encoding: str | None) -> None:
-        head, _, _ = read_head(self.path, 4, encoding)
+        head, _, _ = read_head(self.path, HEAD, encoding)
         name = detect_encoding(self.path, head, encoding)
         if name.startswith(_BYTEWISE):
             plain = self._stack.enter_context(decompress(self.path))

@@ -1,8 +1,8 @@
 """Counts of examples: read = used + dropped, with the reason and location of each dropped example.
 
-tally = ReadCounter()
-examples = list(tally.keep(tally.seen(read(path)), lambda e: None if e.text.strip() else "empty"))
-tally.counts(used=len(examples)).sentence()
+counter = ReadCounter()
+examples = list(counter.keep(counter.seen(read(path)), lambda e: None if e.text.strip() else "empty"))
+counter.counts(used=len(examples)).sentence()
 # read 10,662; used 10,650; dropped 12 (11 empty, 1 longer than max_length=400), listed in dropped.tsv
 """
 
@@ -15,12 +15,19 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from catena.data.examples import Example, SourceLocation, get_text
+from catena.data.files import shorten
+from catena.errors import FormatError
 from catena.files import atomic_write
 
 _MOST_TEXT = 500
 """Number of characters of a dropped text that are stored."""
+_TOLERATED = 0.05
+"""Fraction of the records of a file whose form may be damaged. One damaged record is always tolerated."""
+_EARLY = 1000
+"""Number of damaged records from which reading stops early if they are the majority."""
 
 E = TypeVar("E", bound=Example)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +66,8 @@ class ReadCounter:
     def __init__(self) -> None:
         self.read = 0
         self.dropped: list[Dropped] = []
+        self.noted: list[Dropped] = []
+        """Examples that are used but were read in an unusual way."""
 
     def saw(self, n: int = 1) -> None:
         """Count ``n`` examples as read."""
@@ -66,9 +75,13 @@ class ReadCounter:
 
     def drop(self, reason: str, place: SourceLocation, text: str) -> None:
         """Count an example as dropped. ``reason`` completes "11 …": "empty", "longer than max_length=400"."""
-        self.dropped.append(Dropped(place, reason, text if len(text) <= _MOST_TEXT else text[:_MOST_TEXT] + "…"))
+        self.dropped.append(Dropped(place, reason, _cut(text)))
 
-    def seen(self, examples: Iterable[E]) -> Iterator[E]:
+    def note(self, reason: str, place: SourceLocation, text: str) -> None:
+        """Remember an example that is used but was read in an unusual way."""
+        self.noted.append(Dropped(place, reason, _cut(text)))
+
+    def seen(self, examples: Iterable[T]) -> Iterator[T]:
         """The examples, each counted as read."""
         for example in examples:
             self.read += 1
@@ -97,6 +110,16 @@ class ReadCounter:
             )
         return ReadCounts(self.read, used, dict(Counter(dropped.reason for dropped in self.dropped)))
 
+    def notes(self) -> list[str]:
+        """A line for each unusual way in which examples were read, with the first lines."""
+        by_reason: dict[str, list[SourceLocation]] = {}
+        for noted in self.noted:
+            by_reason.setdefault(noted.reason, []).append(noted.place)
+        return [
+            f"{len(places):,} {reason}: {', '.join(map(str, places[:3]))}" + (", …" if len(places) > 3 else "")
+            for reason, places in by_reason.items()
+        ]
+
     def write(self, path: Path) -> None:
         """Write file, line, reason and text of the dropped examples as TSV, atomically."""
         rows = [("file", "line", "reason", "text")]
@@ -104,6 +127,59 @@ class ReadCounter:
         content = "".join("\t".join(map(_one_field, row)) + "\n" for row in rows)
         with atomic_write(path) as unfinished:
             unfinished.write_text(content, encoding="utf-8", errors="backslashreplace", newline="\n")
+
+
+class DamagedRecords:
+    """Records of one file whose form is damaged: a few are dropped and counted, many are an error.
+
+    Args:
+        path: the file.
+        counter: counts the records. Without one, the first damaged record is an error.
+        cure: a sentence that says how such records are mended.
+    """
+
+    def __init__(self, path: Path | str, counter: ReadCounter | None, cure: str) -> None:
+        self.path, self.counter, self.cure = path, counter, cure
+        self.n = self.n_read = 0
+        self._first: tuple[SourceLocation, str, str] | None = None
+
+    def saw(self) -> None:
+        """Count a record as read, damaged or not."""
+        self.n_read += 1
+        if self.counter is not None:
+            self.counter.saw()
+
+    def add(self, place: SourceLocation, reason: str, text: str, problem: str | None = None) -> None:
+        """Count the last record as damaged.
+
+        Args:
+            place: its location.
+            reason: completes "1 …": "with 3 fields instead of 2".
+            text: the line.
+            problem: completes "train.csv:17 …": "must have 2 fields, got 3".
+        """
+        self._first = self._first or (place, problem or f"is a record {reason}", text)
+        self.n += 1
+        if self.counter is None or (self.n >= _EARLY and 2 * self.n > self.n_read):
+            raise self._error()
+        self.counter.drop(reason, place, text)
+
+    def check(self) -> None:
+        """Raise FormatError if too many records were damaged."""
+        if self.n > max(1, _TOLERATED * self.n_read) or self.n == self.n_read > 0:
+            raise self._error()
+
+    def _error(self) -> FormatError:
+        assert self._first is not None
+        place, problem, text = self._first
+        cause = f"{place} {problem}; the line is {shorten(text)}. {self.cure}"
+        if self.n > 1:
+            cause = f"{self.n:,} of {self.n_read:,} records of {self.path} cannot be read. The first: {cause}"
+        return FormatError(cause)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MOST_TEXT else text[:_MOST_TEXT] + "…"
 
 
 def _one_field(value: str) -> str:

@@ -50,6 +50,13 @@ class Dialect:
     last: str = "L"
     only: str = "U"
 
+    @property
+    def name(self) -> str:
+        """The usual name of the notation: iob1, iob2, bilou, bioes or bmes."""
+        if self.scheme != "bilou":
+            return self.scheme
+        return "bmes" if self.inside == "M" else "bioes" if self.last == "E" else "bilou"
+
 
 IOB1, IOB2, BILOU = Dialect("iob1"), Dialect("iob2"), Dialect("bilou")
 BIOES, BMES = Dialect("bilou", "I", "E", "S"), Dialect("bilou", "M", "E", "S")
@@ -122,6 +129,17 @@ def marks_spans(tags: Iterable[str]) -> bool:
     if all("-" in tag for tag in known):
         return True
     return known == {"B", "I"} < seen or (known <= set(_MEANING) and "B" in known and bool(known & set("LEUS")))
+
+
+def describe_scheme(tags: Iterable[str]) -> str | None:
+    """The scheme of a set of tags, as far as their letters show it: BIO, IO, BIOES, BILOU or BMES; None if none."""
+    seen = set(tags)
+    if not marks_spans(seen):
+        return None
+    letters = {split_tag(tag)[0] for tag in seen}
+    if letters & set("LEUSM"):
+        return detect_dialect(seen, "bilou").name.upper()
+    return "BIO" if "B" in letters else "IO"
 
 
 # --- transitions ------------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from catena.data.tokenizers.plain import ByteTokenizer, CharacterTokenizer, Whit
 from catena.data.tokenizers.subwords import load_subwords, train_bpe, train_unigram
 from catena.data.tokenizers.words import WordTokenizer
 
-__all__ = ["Tokenizer", "build_tokenizer", "load_tokenizer"]
+__all__ = ["Tokenizer", "align_tokens", "build_tokenizer", "load_tokenizer"]
 
 
 @dataclass(frozen=True)
@@ -52,3 +52,22 @@ def load_tokenizer(folder: Path) -> Tokenizer:
     found = read_settings(folder / SETTINGS_FILE, _Saved, "the folder of a tokenizer", "a tokenizer")
     settings = found.settings
     return _KINDS[settings.kind].load(settings, folder)
+
+
+def align_tokens(text: str, tokens: Sequence[str]) -> list[tuple[int, int]] | None:
+    """The character offsets of each token in a text, end exclusive; None if a token does not occur in order.
+
+    A tokenizer may change the case of tokens, but not their characters.
+    """
+    offsets = []
+    at = 0
+    lower = text.lower() if len(text.lower()) == len(text) else text
+    for token in tokens:
+        start = text.find(token, at)
+        if start < 0:
+            start = lower.find(token.lower(), at)
+        if start < 0:
+            return None
+        at = start + len(token)
+        offsets.append((start, at))
+    return offsets

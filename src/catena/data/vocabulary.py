@@ -257,6 +257,12 @@ class Labels:
             raise DataError(f"The id of a label must be from 0 to {len(self.names) - 1}, got {id}. Use a smaller id.")
         return self.names[id]
 
+    def describe(self, most: int) -> str:
+        """The ``most`` frequent labels with their counts: ``nsubj 120, obj 83, …``."""
+        ordered = sorted(zip(self.counts, self.names, strict=True), reverse=True)
+        shown = ", ".join(f"{name} {count:,}" for count, name in ordered[:most])
+        return shown + (", …" if len(ordered) > most else "")
+
     def save(self, path: Path) -> None:
         """Write them as JSON, one per line."""
         _write(path, "labels", {}, list(zip(self.names, self.counts, strict=True)))

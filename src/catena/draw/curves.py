@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from catena.draw.axes import DASHES, draw_axes, draw_legend
+from catena.draw.occupied_boxes import OccupiedBoxes
 from catena.draw.palette import category
 from catena.draw.picture import Picture
-from catena.draw.places import OccupiedBoxes
 from catena.draw.scale import Axis, fit_axis, short
 from catena.draw.svg import SMALL, Box, Canvas, Path, Point
 from catena.draw.text import text_width

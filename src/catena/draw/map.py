@@ -13,9 +13,9 @@ import numpy as np
 from jaxtyping import Float
 
 from catena.draw.axes import draw_legend
+from catena.draw.occupied_boxes import OccupiedBoxes
 from catena.draw.palette import category
 from catena.draw.picture import Picture
-from catena.draw.places import OccupiedBoxes
 from catena.draw.svg import SMALL, Box, Canvas
 from catena.draw.text import clean, shorten, text_width
 from catena.draw.values import NumberSequence, array, check_count, check_shape, check_some

@@ -1,4 +1,4 @@
-"""What turns a sequence of vectors into vectors."""
+"""Networks that turn sequences, trees, pictures and sounds into vectors."""
 
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,17 @@ if TYPE_CHECKING:
     from catena.encoders.convolution import Convolution as Convolution
     from catena.encoders.dilated import Dilated as Dilated
     from catena.encoders.highway import Highway as Highway
+    from catena.encoders.image_base import ImageEncoder as ImageEncoder
+    from catena.encoders.image_inception import GoogLeNet as GoogLeNet
+    from catena.encoders.image_plain import VGG as VGG
+    from catena.encoders.image_plain import AlexNet as AlexNet
+    from catena.encoders.image_residual import ResNet as ResNet
+    from catena.encoders.images import ImageNetwork as ImageNetwork
+    from catena.encoders.images import build_image_encoder as build_image_encoder
+    from catena.encoders.log_mel import LogMel as LogMel
     from catena.encoders.recurrent import Recurrent as Recurrent
+    from catena.encoders.sound import SoundNetwork as SoundNetwork
+    from catena.encoders.sound import build_sound_network as build_sound_network
     from catena.encoders.text_convolution import TextConvolution as TextConvolution
     from catena.encoders.transformer import TransformerEncoder as TransformerEncoder
     from catena.encoders.tree_lstm import ChildSumTreeLSTM as ChildSumTreeLSTM
@@ -22,40 +32,60 @@ if TYPE_CHECKING:
     from catena.encoders.tree_recursive import TensorNetwork as TensorNetwork
 
 __all__ = [
+    "VGG",
+    "AlexNet",
     "CausalEncoder",
     "ChildSumTreeLSTM",
     "Convolution",
     "Dilated",
     "Encoder",
+    "GoogLeNet",
     "Highway",
+    "ImageEncoder",
+    "ImageNetwork",
+    "LogMel",
     "MatrixVectorNetwork",
     "NaryTreeLSTM",
     "Recurrent",
     "RecursiveNetwork",
+    "ResNet",
+    "SoundNetwork",
     "TensorNetwork",
     "TextConvolution",
     "TransformerEncoder",
     "build_encoder",
+    "build_image_encoder",
     "build_pooling",
+    "build_sound_network",
 ]
 
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
+        "AlexNet": ".image_plain",
         "CausalEncoder": ".causal",
         "ChildSumTreeLSTM": ".tree_lstm",
         "Convolution": ".convolution",
         "Dilated": ".dilated",
         "Encoder": ".base",
+        "GoogLeNet": ".image_inception",
         "Highway": ".highway",
+        "ImageEncoder": ".image_base",
+        "ImageNetwork": ".images",
+        "LogMel": ".log_mel",
         "MatrixVectorNetwork": ".tree_recursive",
         "NaryTreeLSTM": ".tree_lstm",
         "Recurrent": ".recurrent",
         "RecursiveNetwork": ".tree_recursive",
+        "ResNet": ".image_residual",
+        "SoundNetwork": ".sound",
         "TensorNetwork": ".tree_recursive",
         "TextConvolution": ".text_convolution",
         "TransformerEncoder": ".transformer",
+        "VGG": ".image_plain",
         "build_encoder": ".build",
+        "build_image_encoder": ".images",
         "build_pooling": ".build",
+        "build_sound_network": ".sound",
     },
 )

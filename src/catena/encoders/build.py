@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 from torch import nn
@@ -23,6 +24,7 @@ from catena.encoders.config import (
     PoolingConfig,
     RecurrentConfig,
     SelfAttentiveRecurrentConfig,
+    SpectrogramConfig,
     TextConvolutionConfig,
     TransformerConfig,
 )
@@ -34,6 +36,7 @@ from catena.encoders.init import depth_scale_init, init_weights
 from catena.encoders.normalize import build_norm
 from catena.encoders.recurrent import Recurrent
 from catena.encoders.self_attentive import SelfAttentiveRecurrent
+from catena.encoders.spectrogram import SpectralLayer, Spectrogram, count_spectral_features
 from catena.encoders.text_convolution import TextConvolution
 from catena.encoders.transformer import TransformerEncoder, TransformerLayer
 from catena.registry import Registry
@@ -41,7 +44,7 @@ from catena.registry import Registry
 ENCODERS: Registry[Callable[[Any, int], Encoder]] = Registry("encoder")
 
 
-def build_encoder(settings: EncoderConfig, d_in: int) -> Encoder:
+def build_encoder(settings: EncoderConfig | SpectrogramConfig, d_in: int) -> Encoder:
     """The encoder of a config for vectors of size ``d_in``."""
     return ENCODERS[settings.kind](settings, d_in)
 
@@ -116,6 +119,7 @@ def build_convolution(settings: ConvolutionConfig, d_in: int) -> Convolution:
             build_activation(settings.activation),
             build_norm(settings.norm, width),
             padding=settings.padding,
+            dilation=settings.dilations[i % len(settings.dilations)],
         )
         for i in range(settings.n_layers)
     ]
@@ -147,6 +151,15 @@ def build_dilated(settings: DilatedConfig, d_in: int) -> Dilated:
         n_blocks=settings.n_blocks,
         dropout=settings.dropout,
     )
+
+
+@ENCODERS.register("spectrogram")
+def build_spectrogram(settings: SpectrogramConfig, d_in: int) -> Spectrogram:
+    """Convolution over time and frequency, and an encoder over time."""
+    sizes = (1, *settings.channels)
+    layers = [SpectralLayer(c_in, c_out, settings.causal) for c_in, c_out in pairwise(sizes)]
+    inner = build_encoder(settings.encoder, count_spectral_features(d_in, settings.channels))
+    return Spectrogram(d_in, layers, inner)
 
 
 @ENCODERS.register("highway")

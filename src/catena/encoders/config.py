@@ -34,6 +34,7 @@ ScoreName = Literal[
 ]  # fmt: skip
 _NormName = Literal["none", "batch", "layer"]
 PoolingName = Literal["last", "first_last", "ends", "max", "min", "mean", "attention", "k_max"]
+FramePoolingName = Literal["max", "log_sum_exp", "mean", "last", "ends"]
 Probability = Annotated[float, Field(ge=0, lt=1)]
 _Windows = Annotated[tuple[Annotated[int, Field(gt=0)], ...], Field(min_length=1)]
 
@@ -123,6 +124,8 @@ class ConvolutionConfig(Config):
     """Number of filters for each window size."""
     n_layers: int = Field(1, gt=0)
     """Number of layers."""
+    dilations: _Windows = (1,)
+    """Distance of neighboring positions in the windows of each layer; repeated if there are more layers."""
     padding: Literal["same", "causal"] = "same"
     """same centers the window on its position; causal ends it there, so that later positions are not used."""
     activation: ActivationName = "relu"
@@ -240,6 +243,21 @@ class TransformerConfig(Config):
         return self
 
 
+class SpectrogramConfig(Config):
+    """Two-dimensional convolution over time and frequency, and an encoder over time, for log-mel energies of sound."""
+
+    kind: Literal["spectrogram"] = "spectrogram"
+    """Convolution over time and frequency."""
+    channels: _Windows = (16, 32, 48)
+    """Channels of each layer; each halves the number of mel bands."""
+    causal: bool = False
+    """Do not use later frames in these layers."""
+    encoder: Annotated[RecurrentConfig | ConvolutionConfig | DilatedConfig, Field(discriminator="kind")] = (
+        ConvolutionConfig(windows=(3,), filters=64, n_layers=4, dilations=(1, 2, 4, 8), norm="batch", residual=True)
+    )
+    """The encoder that reads their features."""
+
+
 class PoolingConfig(Config):
     """How the vectors of all positions are reduced to one."""
 
@@ -252,6 +270,11 @@ class PoolingConfig(Config):
     d_attention: int = Field(100, gt=0)
     """Hidden units of the attention."""
 
+
+SoundEncoderConfig = Annotated[
+    SpectrogramConfig | ConvolutionConfig | DilatedConfig | RecurrentConfig, Field(discriminator="kind")
+]
+"""Encoders of the frames of sounds."""
 
 EncoderConfig = Annotated[
     RecurrentConfig

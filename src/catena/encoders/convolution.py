@@ -1,10 +1,11 @@
 r"""Convolution over the positions of a sequence, with windows of several sizes.
 
-.. math::  c^w_i = f\Big(b + \sum_{j=0}^{w-1} K_j\, x_{i - \ell + j}\Big)
+.. math::  c^w_i = f\Big(b + \sum_{j=0}^{w-1} K_j\, x_{i + (j - \ell) r}\Big)
 
-with zeros outside of the sequence. ``same`` padding has :math:`\ell = \lfloor (w-1)/2 \rfloor`, so that the window
-is centered; ``causal`` has :math:`\ell = w - 1`, so that it ends at i. Collobert et al. 2011, section 3.2.2.
-Time O(t w d_in filters) for each window.
+with dilation r and zeros outside of the sequence. ``same`` padding has :math:`\ell = \lfloor (w-1)/2 \rfloor`, so that
+the window is centered; ``causal`` has :math:`\ell = w - 1`, so that it ends at i. Over the frames of a sound this is
+the time-delay neural network (Waibel et al. 1989; with dilation, Peddinti et al. 2015). Collobert et al. 2011, section
+3.2.2. Time O(t w d_in filters) for each window.
 """
 
 from __future__ import annotations
@@ -36,11 +37,14 @@ class ConvolutionLayer(nn.Module):
         norm: Norm,
         *,
         padding: Literal["same", "causal"] = "same",
+        dilation: int = 1,
     ) -> None:
         super().__init__()
         self.d_in, self.d_out = d_in, filters * len(windows)
-        self.windows, self.causal = tuple(windows), padding == "causal"
-        self.convolutions = nn.ModuleList(nn.Conv1d(d_in, filters, window) for window in windows)
+        self.windows, self.causal, self.dilation = tuple(windows), padding == "causal", dilation
+        self.reach = (max(windows) - 1) * dilation
+        self.after = 0 if self.causal else max((w - 1 - (w - 1) // 2) * dilation for w in windows)
+        self.convolutions = nn.ModuleList(nn.Conv1d(d_in, filters, window, dilation=dilation) for window in windows)
         self.activation, self.norm = activation, norm
 
     def forward(self, x: Float[Tensor, "b t d_in"], mask: Bool[Tensor, "b t"]) -> Float[Tensor, "b t d_out"]:
@@ -48,7 +52,8 @@ class ConvolutionLayer(nn.Module):
         found = []
         for window, convolution in zip(self.windows, self.convolutions, strict=True):
             before = window - 1 if self.causal else (window - 1) // 2
-            found.append(convolution(F.pad(channels, (before, window - 1 - before))))
+            edges = (before * self.dilation, (window - 1 - before) * self.dilation)
+            found.append(convolution(F.pad(channels, edges)))
         features = self.norm(torch.cat(found, dim=1).transpose(1, 2), mask)
         return self.activation(features).masked_fill(~mask[..., None], 0.0)
 
@@ -68,10 +73,16 @@ class Convolution(CausalConvEncoder):
     ) -> None:
         super().__init__()
         self.d_in, self.d_out, self.residual = d_in, layers[-1].d_out, residual
-        self.tail_sizes = [(max(layer.windows) - 1, layer.d_in) for layer in layers]
-        self.looks_ahead = not all(layer.causal or max(layer.windows) == 1 for layer in layers)
+        self.tail_sizes = [(layer.reach, layer.d_in) for layer in layers]
+        self.looks_ahead = not all(layer.causal or layer.reach == 0 for layer in layers)
         self.layers = nn.ModuleList(layers)
         self.dropout = nn.Dropout(dropout)
+
+    @property
+    def context(self) -> tuple[int, int]:
+        """The number of positions before and after its own that an output depends on, at most."""
+        layers = [cast(ConvolutionLayer, layer) for layer in self.layers]
+        return sum(layer.reach for layer in layers), sum(layer.after for layer in layers)
 
     def encode(
         self, x: Float[Tensor, "b t d_in"], lengths: Int[Tensor, "b"], mask: Bool[Tensor, "b t"]

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from catena.encoders.cells import CellState, Recurrence
-from catena.kernels.int8_weight import Int8Weight
+from catena.kernels.linear.int8_weight import Int8Weight
 
 _FusedName = Literal["elman_tanh", "elman_relu", "lstm", "gru"]
 

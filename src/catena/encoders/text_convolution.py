@@ -27,7 +27,7 @@ from catena.encoders.activations import NONDECREASING, build_activation
 from catena.encoders.base import read_lengths
 from catena.encoders.normalize import NoNorm, Norm
 from catena.encoders.pooling import KMaxPooling, MaxPooling
-from catena.kernels.forward_mode import is_transformed
+from catena.kernels.common.derivatives import is_transformed
 from catena.numerics import NEG_INF
 from catena.shapes import mask_from_lengths, match_shape
 

@@ -19,11 +19,12 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from catena.accelerators import accelerator
 from catena.attention.cache import KeyValueCache
 from catena.attention.masks import attention_mask
 from catena.attention.multihead import MultiHeadAttention
 from catena.encoders.causal import CausalEncoder
-from catena.encoders.transformer_step import StepPlan, build_plan
+from catena.encoders.transformer_step import FlatPlan, StepPlan
 from catena.shapes import mask_from_lengths
 
 SelfAttentionFn = Callable[[Float[Tensor, "b t d"]], Float[Tensor, "b t d"]]
@@ -193,7 +194,7 @@ class TransformerEncoder(CausalEncoder):
 
     def _step_plan(self) -> StepPlan:
         if self._plan is None or not self._plan.is_current():
-            self._plan = build_plan(list(self.layers), self.leave)
+            self._plan = accelerator("encoder")(self) or FlatPlan(list(self.layers), self.leave)
         return self._plan
 
     def _enter(self, x: Float[Tensor, "b t d_in"], start: int | Int[Tensor, " b"]) -> Float[Tensor, "b t d"]:

@@ -1,9 +1,9 @@
 """One step of a causal Transformer without gradients, optimized for single positions.
 
 In a step for one position, call overhead takes most of the time, and products with few rows are limited by memory
-bandwidth. So a second copy of the weights is kept, concatenated and laid out for that. There are two implementations:
-on a CPU in single precision a compiled one, :mod:`catena.kernels.transformer_step`; elsewhere a few calls of torch for
-each layer. The reference implementation in :mod:`catena.encoders.transformer` defines the correct result.
+bandwidth. So a second copy of the weights is kept, concatenated and laid out for that. :class:`FlatPlan` makes a few
+calls of torch for each layer; the engine (``catena.engine``) has a compiled step for a CPU in single precision. The
+reference implementation in :mod:`catena.encoders.transformer` defines the correct result.
 """
 
 from __future__ import annotations
@@ -14,20 +14,12 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, cast
 
-import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from catena.attention.cache import KeyValueCache
-
-COMPILED = {nn.Identity: "identity", nn.ReLU: "relu", nn.GELU: "gelu", nn.SiLU: "swish"}
-"""The activations that the compiled step supports."""
-
-_NEAR = 64 * 2**20
-"""The approximate size of a processor's cache in bytes. Larger models are limited by memory and run faster with all of
-torch's threads."""
 
 _VERSION = attrgetter("_version")
 """The version counter of a tensor."""
@@ -59,62 +51,6 @@ class StepPlan(PackedWeights, ABC):
         """The output of the layers and the final norm for one more position, whose cache slot is still empty."""
 
 
-def build_plan(layers: Sequence[nn.Module], leave: nn.Module) -> StepPlan:
-    """The fastest plan for these layers and the final norm on their device."""
-    with torch.inference_mode(False), torch.no_grad():
-        return CompiledPlan(layers, leave) if can_compile(layers) else FlatPlan(layers, leave)
-
-
-def can_compile(layers: Sequence[nn.Module]) -> bool:
-    """Whether a compiled step supports these layers and is faster."""
-    weights = [p for layer in layers for p in layer.parameters()]
-    if any(p.device.type != "cpu" or p.dtype != torch.float32 for p in weights):
-        return False
-    size = sum(4 * p.numel() for p in weights)
-    activation = feed_forward_part(layers[0])[1]
-    exact = getattr(activation, "approximate", "none") == "none"
-    return type(activation) in COMPILED and exact and (size <= _NEAR or torch.get_num_threads() == 1)
-
-
-class CompiledPlan(StepPlan):
-    """All layers in one compiled call, for sequences of any lengths."""
-
-    def __init__(self, layers: Sequence[nn.Module], leave: nn.Module) -> None:
-        super().__init__([*layers, leave])
-        from catena.kernels.int8_weight import pack_panels  # compiled kernels, not needed in training
-        from catena.kernels.transformer_step import Make, TransformerWeights, as_wide_as_panels, stack_arrays, step
-
-        first: Any = layers[0].attention
-        self.rotate, self._step = first.rotate, step
-        activation = COMPILED[type(feed_forward_part(layers[0])[1])]
-        self.make = Make(first.n_heads, first.n_kv_heads, bool(layers[0].norm_first), activation)
-        plain = [_weights_of(layer) for layer in layers]
-        maps: list[np.ndarray] = []
-        for name in ("heads", "output", "rise", "fall"):
-            pairs = [getattr(layer, name) for layer in plain]
-            maps.append(np.stack([pack_panels(matrix) for _, matrix in pairs]))
-            maps.append(stack_arrays([as_wide_as_panels(bias.numpy()) for bias, _ in pairs]))
-        norms = [torch.stack((*layer.attention_norm[:2], *layer.feed_norm[:2])).numpy() for layer in plain]
-        eps = [np.array([layer.attention_norm[2], layer.feed_norm[2]]) for layer in plain]
-        if isinstance(leave, nn.LayerNorm):
-            weight, bias, last = norm_part(leave)
-            norms.append(torch.stack((weight, bias) * 2).numpy())
-            eps.append(np.array([last, last]))
-        self.weights = TransformerWeights._make([*maps, stack_arrays(norms), stack_arrays(eps)])
-
-    def takes(self, x: Float[Tensor, "b 1 d"], cache: KeyValueCache) -> bool:
-        return x.dtype == cache.dtype == torch.float32
-
-    def step(self, x: Float[Tensor, "b d"], cache: KeyValueCache) -> Float[Tensor, "b d"]:
-        made = np.array(x.numpy(), order="C")
-        slots, begins = cache.arrays()
-        turns = np.empty((0, 0), np.float32)
-        if self.rotate is not None:
-            turns = self.rotate.turns(cache.used - 1 - begins)
-        self._step(made, self.weights, self.make, slots, cache.used, begins, turns)
-        return torch.from_numpy(made)
-
-
 @dataclass(frozen=True, eq=False, slots=True)
 class LayerWeights:
     """The weights of a layer: matrices ``d_in d_out``, with queries, keys and values concatenated."""
@@ -131,13 +67,15 @@ class LayerWeights:
 class FlatPlan(StepPlan):
     """A few calls of torch for each layer, for sequences of one length."""
 
+    @torch.inference_mode(False)
+    @torch.no_grad()
     def __init__(self, layers: Sequence[nn.Module], leave: nn.Module) -> None:
         super().__init__([*layers, leave])
         first: Any = layers[0].attention
         self.d, self.d_head = first.d, first.d_head
         self.n_heads, self.n_kv_heads, self.rotate = first.n_heads, first.n_kv_heads, first.rotate
         self.norm_first, self.activation = bool(layers[0].norm_first), feed_forward_part(layers[0])[1]
-        self.layers, self.leave = [_weights_of(layer) for layer in layers], leave
+        self.layers, self.leave = [layer_weights(layer) for layer in layers], leave
 
     def takes(self, x: Float[Tensor, "b 1 d"], cache: KeyValueCache) -> bool:
         return cache.begins is None
@@ -168,7 +106,7 @@ class FlatPlan(StepPlan):
         return cast(Tensor, self.leave(x))
 
 
-def _weights_of(layer: nn.Module) -> LayerWeights:
+def layer_weights(layer: nn.Module) -> LayerWeights:
     attention: Any = layer.attention
     feed = feed_forward_part(layer)
     return LayerWeights(

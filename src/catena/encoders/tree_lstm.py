@@ -18,8 +18,8 @@ from torch.nn import functional as F
 
 from catena.encoders.tree import TreeEncoder, encode_bottom_up, stack_children, sum_children
 from catena.encoders.tree_batch import TreeBatch, TreeLevel
-from catena.kernels.forward_mode import is_transformed
-from catena.kernels.tree_lstm import climb_full
+from catena.kernels.common.derivatives import is_transformed
+from catena.kernels.tree_lstm.ops import climb_full
 
 
 class ChildSumTreeLSTM(TreeEncoder):
@@ -78,7 +78,7 @@ class NaryTreeLSTM(TreeEncoder):
 
     Tai et al. 2015, equations 9 to 14: the gate of the left child depends on the right one, too. h and c of a missing
     child are 0. Blocks of the weights: u, i, o, f_1 … f_N (``weight_x`` and ``bias``: one f for all). Trees whose nodes
-    all have N children or none are computed by :mod:`catena.kernels.tree_lstm`.
+    all have N children or none are computed by :mod:`catena.kernels.tree_lstm.ops`.
     """
 
     def __init__(self, d_in: int, d: int, most: int = 2, dropout: float = 0.0, forget_bias: float = 1.0) -> None:

@@ -12,7 +12,7 @@
 ``normal_form``      Chomsky normal form that keeps the weight of every string, and the inverse map for its parses
 ``dense``            the same grammar as tensors, for ``catena.structure.pcfg``
 ``generate``         random sentences
-``induction``        grammars from treebanks; ``words`` has classes for rare words, ``smoothing`` unseen rules
+``induction``        grammars from treebanks; ``word_classes`` groups rare words; ``smoothing`` adds unseen rules
 ``max_recall_parse`` the tree with the largest expected number of correct brackets
 ``terms``            terms of the lambda calculus; ``term_notation`` parses them; ``types`` infers their types
 ``lambda_calculus``  alpha-equivalence and substitution; ``reduce`` has beta-reduction to normal form

@@ -20,7 +20,7 @@ from catena.grammar.cfg import Grammar, Nonterminal, Rule, Symbol
 from catena.grammar.derivation import NOWHERE, Derivation
 from catena.grammar.parse import CFGParser
 from catena.grammar.smoothing import CountContext, add_backoff, with_likely_tags
-from catena.grammar.words import UNKNOWN, word_classes
+from catena.grammar.word_classes import UNKNOWN, word_classes
 
 ROOT = "ROOT"
 TRACE = "-NONE-"

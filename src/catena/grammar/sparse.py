@@ -24,7 +24,7 @@ from catena.grammar.derivation import Derivation
 from catena.grammar.epsilon_removal import EpsilonClosure
 from catena.grammar.forest import WORD, Forest, ForestNode, HyperEdge, Parts
 from catena.grammar.ranking import rank_parses
-from catena.kernels.sparse_chart import fill_best, fill_outside, fill_sums
+from catena.kernels.pcfg.cpu_sparse import fill_best, fill_outside, fill_sums
 
 MOST_NUMBERS = 150_000_000
 """Largest number of entries of a chart: 1.2 GB of doubles."""

@@ -1,30 +1,34 @@
-"""Optimized CPU and GPU implementations. Each has a reference implementation in plain PyTorch.
+"""Optimized CPU and GPU implementations, one folder for each subject.
 
-The reference implementation defines the correct result.
+- ``reference.py``: the reference implementation in plain PyTorch, which defines the correct result.
+- ``cpu*.py``: compiled loops over numpy arrays.
+- ``gpu.py``: Triton kernels, if there are any.
+- ``ops*.py``: torch operators around the loops, with shapes for tracing, vmap rules and derivatives.
 
-Most come in threes: ``x_loops`` has compiled loops over numpy arrays, ``x`` wraps their sums as differentiable torch
-operators, and ``x_search`` finds the best structures, the k best, and samples.
+Several distributions in ``structure`` have their reference implementation there.
 
-==================================================  ==================================================================
-``jit``, ``array_types``, ``threads``               compilation of loops, array types, distribution of rows over threads
-``ops``, ``forward_mode``, ``second_derivative``    conversion of loops to differentiable torch operators
-``arc_s*``                                          the same for sums over and searches for dependency trees
-``*floats``, ``*_numbers``, ``vector_*``            floats of unbounded range, vectorized exp and sums
-``chain*``, ``semimarkov*``, ``batched_matvec``     tag chains and segmentations
-``tree``, ``tree_loops``, ``tree_search``           span trees
-``pcfg*``, ``sparse_chart``                         parses by dense, low-rank and sparse rules
-``eisner*``, ``matrix_tree*``, ``arborescence*``    dependency trees: projective, all of them, the best of all
-``alignment*``, ``edit_*``, ``joint_*``             alignments, edits and units of two strings; CTC
-``lattice*``                                        automata: distances, compositions, determinization, minimization
-``ngram_*``                                         n-gram models: counting, estimation, pruning, packing, queries
-``feature_*``                                       taggers on sparse features
-``word2vec_*``                                      word vectors
-``output_softmax``                                  the loss of a softmax over many words, in blocks
-``top``, ``top_*``, ``nearest``                     the largest of many numbers
-``panel_gemm``, ``small_batch_linear``, ``int8_*``  maps of few rows, in floats and in 8 bits
-``transformer_step``, ``decoder_step``              one step of a Transformer in one call
-``attention_cpu``, ``kv_blocks``, ``scratch``       attention of such a step, and its key-value cache
-``tree_lstm``                                       Tree-LSTMs, level by level
-``geometry``                                        hulls, triangles and round trips of points in the plane
-==================================================  ==================================================================
+==============  ==========================================================================================
+``common``      code that kernels of all subjects use: compilation, threads, torch operators, floats
+``chain``       linear chains: sums, scores and searches of tag sequences
+``segments``    segmentations: sums and searches of labeled segments
+``tree``        span trees: sums and searches
+``pcfg``        parses of context-free grammars with dense, low-rank and sparse rules
+``dependency``  dependency trees, projective and non-projective
+``alignment``   alignments by substitutions, insertions and deletions
+``one_to_one``  one-to-one alignments
+``ctc``         connectionist temporal classification
+``edits``       edits of one string into another, by weighted edit operations
+``joint``       joint n-gram models of two strings: alignment by units, and search
+``automaton``   weighted automata: distances, composition, determinization, minimization
+``ngram``       n-gram models: tokens, counts, estimates and queries
+``spelling``    deletes, edit distances and misspelling weights of words
+``features``    taggers on sparse features
+``word2vec``    word vectors
+``softmax``     the likelihood of a softmax layer over many words
+``linear``      linear maps of few rows, in float32 and in 8 bits
+``top_k``       the k largest of many numbers
+``tree_lstm``   Tree-LSTMs, level by level
+``wavenet``     single steps of a WaveNet, with a queue for each layer
+``geometry``    convex hulls, triangulations and shortest tours of points in the plane
+==============  ==========================================================================================
 """

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from catena.lm.ngram.arpa import read_arpa as read_arpa
     from catena.lm.ngram.arpa import write_arpa as write_arpa
     from catena.lm.ngram.model import NgramModel as NgramModel
+    from catena.lm.wavenet import WaveNet as WaveNet
 
 __all__ = [
     "AutoregressiveLM",
@@ -21,6 +22,7 @@ __all__ = [
     "MaskedLanguageModel",
     "NeuralLanguageModel",
     "NgramModel",
+    "WaveNet",
     "read_arpa",
     "write_arpa",
 ]
@@ -34,6 +36,7 @@ __getattr__, __dir__ = lazy_exports(
         "MaskedLanguageModel": ".neural_masked",
         "NeuralLanguageModel": ".neural",
         "NgramModel": ".ngram.model",
+        "WaveNet": ".wavenet",
         "read_arpa": ".ngram.arpa",
         "write_arpa": ".ngram.arpa",
     },

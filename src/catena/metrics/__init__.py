@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from catena.metrics.edits import edit_distance as edit_distance
     from catena.metrics.edits import symbol_error as symbol_error
     from catena.metrics.edits import word_error as word_error
+    from catena.metrics.intervals import poisson_interval as poisson_interval
     from catena.metrics.intervals import wilson_interval as wilson_interval
     from catena.metrics.measure import Metric as Metric
     from catena.metrics.probabilities import brier_score as brier_score
@@ -52,6 +53,7 @@ __all__ = [
     "mcnemar",
     "multilabel_f1",
     "paired_bootstrap",
+    "poisson_interval",
     "precision",
     "recall",
     "recall_at_k",
@@ -84,6 +86,7 @@ __getattr__, __dir__ = lazy_exports(
         "mcnemar": ".significance",
         "multilabel_f1": ".classification",
         "paired_bootstrap": ".significance",
+        "poisson_interval": ".intervals",
         "precision": ".classification",
         "recall": ".classification",
         "recall_at_k": ".ranking",

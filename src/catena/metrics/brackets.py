@@ -23,13 +23,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from jaxtyping import Float
 
 from catena.errors import DataError
 from catena.metrics.measure import Metric, MetricValue, as_pairs, signature
-from catena.metrics.text import table_lines
+from catena.metrics.text_table import table_lines
 
 _Span = tuple[str, int, int]
 """A label, the first word, and the word after the last."""
@@ -139,11 +140,8 @@ def bracket_measure(name: str = "f1", rules: BracketRules = _COLLINS) -> Metric:
     """One of the scores as a function of sums, for intervals and paired tests."""
     if name not in _SCORES:
         raise DataError(f"The bracket score must be one of {', '.join(_SCORES)}, got {name!r}. Use f1.")
-    return Metric(
-        f"{name}|rules:{rules.name}",
-        lambda references, predictions: bracket_statistics(references, predictions, rules),
-        _SCORES[name],
-    )
+    statistics = bracket_statistics if rules is _COLLINS else partial(bracket_statistics, rules=rules)
+    return Metric(f"{name}|rules:{rules.name}", statistics, _SCORES[name], higher_is_better=name != "crossing")
 
 
 def label_table(

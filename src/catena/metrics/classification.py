@@ -42,7 +42,7 @@ from catena.metrics.measure import (
     safe_ratio,
     signature,
 )
-from catena.metrics.text import table_lines
+from catena.metrics.text_table import table_lines
 
 _LabelSets = Sequence[Collection[Hashable]]
 """A set of labels, possibly empty, for each example."""
@@ -263,6 +263,11 @@ class LabelReport:
             numbers = [f"{value:.4f}" for value in (score.precision, score.recall, score.f1)]
             rows.append([str(score.label), *numbers, str(score.support)])
         return table_lines(rows)
+
+    def to_dict(self) -> dict[str, dict[str, float]]:
+        """The scores of each label by name, as JSON values."""
+        names = ("precision", "recall", "f1", "support")
+        return {str(one.label): {name: getattr(one, name) for name in names} for one in self.labels}
 
 
 def _report(counts: LabelCounts) -> LabelReport:

@@ -11,7 +11,7 @@ from jaxtyping import Int
 from catena.errors import DataError
 from catena.metrics.classification import listed_labels, sorted_labels
 from catena.metrics.measure import LabelSequence, as_pairs, signature
-from catena.metrics.text import table_lines
+from catena.metrics.text_table import table_lines
 
 
 @dataclass(frozen=True, eq=False)

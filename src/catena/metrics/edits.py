@@ -63,10 +63,10 @@ def _edit_statistics(references: Sequence[_References], predictions: Sequence[_S
     return np.array([nearest(y, listed) for listed, y in zip(right, given, strict=True)], np.float64)
 
 
-WORD_ERROR = Metric("word_error|references:any", _error_statistics, mean_score)
+WORD_ERROR = Metric("word_error|references:any", _error_statistics, mean_score, higher_is_better=False)
 """The fraction of examples whose prediction is not one of the references."""
 
-SYMBOL_ERROR = Metric("symbol_error|references:nearest", _edit_statistics, mean_score)
+SYMBOL_ERROR = Metric("symbol_error|references:nearest", _edit_statistics, mean_score, higher_is_better=False)
 """Edits to the nearest references divided by their length: phoneme error, character error."""
 
 

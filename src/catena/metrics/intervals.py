@@ -1,4 +1,4 @@
-"""Confidence intervals for proportions, for any statistic, and for means over runs."""
+"""Confidence intervals for proportions, rates, any statistic, and means over runs."""
 
 from __future__ import annotations
 
@@ -51,6 +51,40 @@ def wilson_interval(successes: int, n: int, level: float = 0.95) -> Interval:
     low = 0.0 if successes == 0 else middle - half
     high = 1.0 if successes == n else middle + half
     return Interval(share, low, high, level, "wilson", n)
+
+
+def poisson_interval(count: int, exposure: float | int, level: float = 0.95) -> Interval:
+    """The exact interval for a rate, from a count in ``exposure`` units of time or space (Garwood 1936).
+
+    The lower end is the rate at which ``count`` or more events have probability (1 - level) / 2, the upper end the rate
+    at which ``count`` or fewer have it.
+    """
+    check_level(level)
+    if count < 0 or not exposure > 0:
+        raise DataError(f"count must be at least 0 and exposure above 0, got {count} and {exposure}. Check them.")
+    tail = (1 - level) / 2
+    low = 0.0 if count == 0 else _solve_poisson(count - 1, 1 - tail)
+    high = _solve_poisson(count, tail)
+    return Interval(count / exposure, low / exposure, high / exposure, level, "poisson", count)
+
+
+def _solve_poisson(k: int, probability: float) -> float:
+    """The mean of a Poisson distribution with P(X <= k) = probability, by bisection."""
+    low, high = 0.0, 1.0
+    while _poisson_at_most(k, high) > probability:
+        high *= 2
+    while low < (middle := (low + high) / 2) < high:
+        if _poisson_at_most(k, middle) > probability:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def _poisson_at_most(k: int, mean: float) -> float:
+    if mean == 0:
+        return 1.0
+    return math.fsum(math.exp(i * math.log(mean) - mean - math.lgamma(i + 1)) for i in range(k + 1))
 
 
 def bootstrap_interval(

@@ -65,8 +65,8 @@ class Metric:
         tolerance: statistics of one example that differ by at most this fraction are equal up to the rounding of a
             stored model; 0 for counts.
         over: maps references and the predictions of every compared system to the metric with columns for all of them,
-            if
-            the columns depend on the labels that occur.
+            if the columns depend on the labels that occur.
+        higher_is_better: whether a higher score is better, as for accuracy, or a lower one, as for error rates.
     """
 
     name: str
@@ -74,9 +74,13 @@ class Metric:
     score: Callable[[np.ndarray], np.ndarray]
     tolerance: float = 0.0
     over: Callable[..., Metric] | None = None
+    higher_is_better: bool = True
 
     def __call__(self, references: Sequence[Any] | np.ndarray, predictions: Sequence[Any] | np.ndarray) -> MetricValue:
-        rows = self.statistics(references, predictions)
+        return self.value(self.statistics(references, predictions))
+
+    def value(self, rows: np.ndarray) -> MetricValue:
+        """The value for examples with these statistics."""
         return MetricValue(float(self.score(rows.sum(0))), signature(self.name, len(rows)))
 
 

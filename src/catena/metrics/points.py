@@ -87,7 +87,7 @@ def _rate(sums: np.ndarray) -> np.ndarray:
     return np.asarray(sums[..., 0] / np.maximum(sums[..., 1], 1e-300))
 
 
-POSITION_ERROR = Metric("position_error", _edits, _rate)
+POSITION_ERROR = Metric("position_error", _edits, _rate, higher_is_better=False)
 """Edits divided by the number of positions of the references."""
 
 
@@ -125,7 +125,7 @@ def _ratio(sums: np.ndarray) -> np.ndarray:
     return np.where(nothing, 1.0, sums[..., 0] / np.where(nothing, 1.0, sums[..., 1]))
 
 
-LENGTH_RATIO = Metric("length_ratio", _lengths, _ratio)
+LENGTH_RATIO = Metric("length_ratio", _lengths, _ratio, higher_is_better=False)
 """The total length of the tours divided by that of the references."""
 
 

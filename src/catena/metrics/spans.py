@@ -24,7 +24,7 @@ from jaxtyping import Float
 
 from catena.errors import DataError
 from catena.metrics.measure import Metric, MetricValue, as_pairs, signature
-from catena.metrics.text import table_lines
+from catena.metrics.text_table import table_lines
 
 _Spans = frozenset[tuple[int, int, str]]
 """(first word, word after the last, kind) of each span of a sentence."""
@@ -223,6 +223,11 @@ class SpanReport:
             numbers = [f"{number:.4f}" for number in (one.precision, one.recall, one.f1)]
             rows.append([one.kind or "(no kind)", *numbers, str(one.found), str(one.gold)])
         return table_lines(rows)
+
+    def to_dict(self) -> dict[str, dict[str, float]]:
+        """The scores of each kind of span by name, as JSON values."""
+        names = ("precision", "recall", "f1", "found", "gold")
+        return {one.kind: {name: getattr(one, name) for name in names} for one in self.kinds}
 
 
 def span_report(references: Sequence[_Spans], predictions: Sequence[_Spans]) -> SpanReport:

@@ -46,7 +46,8 @@ def translation_measure(name: str, cut: _Cut = "13a") -> Metric:
     score = {"bleu": bleu_of_sums, "chrf": chrf_of_sums, "ter": ter_of_sums}[name.partition("_")[0]]
     counter.num_refs = 1
     title = {"bleu": "BLEU", "chrf": "chrF2", "ter": "TER"}[name.partition("_")[0]]
-    return Metric(f"{title}|{counter.get_signature().format()}", partial(_statistics, counter, title), score)
+    signature = f"{title}|{counter.get_signature().format()}"
+    return Metric(signature, partial(_statistics, counter, title), score, higher_is_better=title != "TER")
 
 
 def _counter(name: str, cut: _Cut) -> Any:

@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from catena.errors import DataError
-from catena.kernels.top import largest
+from catena.kernels.top_k.ops import largest
 from catena.numerics import NEG_INF
 from catena.shapes import as_int64, match_shape
 

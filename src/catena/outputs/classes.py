@@ -18,7 +18,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from catena.errors import ConfigError, ShapeError
-from catena.kernels.output_softmax import softmax_log_prob, softmax_loss, wide
+from catena.kernels.softmax.ops import softmax_log_prob, softmax_loss
+from catena.kernels.softmax.reference import wide
 from catena.numerics import NEG_INF
 from catena.outputs.base import OutputLayer, checked_targets, log_normalize_counts
 from catena.outputs.scores import check_forbidden, new_weight_rows, tied_rows

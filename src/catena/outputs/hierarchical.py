@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from catena.errors import ShapeError
-from catena.kernels.output_softmax import wide
+from catena.kernels.softmax.reference import wide
 from catena.numerics import NEG_INF
 from catena.outputs.base import OutputLayer, checked_targets
 from catena.outputs.scores import check_forbidden, new_weight_rows

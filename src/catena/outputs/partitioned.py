@@ -20,7 +20,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from catena.errors import DataError
-from catena.kernels.output_softmax import softmax_loss
+from catena.kernels.softmax.ops import softmax_loss
 from catena.outputs.base import checked_ids, checked_targets
 from catena.outputs.scores import WordScores
 from catena.outputs.softmax import ScoredOutput

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from catena.errors import ConfigError, DataError, ShapeError
-from catena.kernels.output_softmax import wide
+from catena.kernels.softmax.reference import wide
 from catena.numerics import NEG_INF
 
 

@@ -3,7 +3,7 @@ r"""The full softmax, exact, without storing the logits of the whole batch.
 .. math::  p(w \mid h) = \frac{\exp(s(w, h) / \tau)}{\sum_{w'} \exp(s(w', h) / \tau)}
 
 Time O(n v d); memory O(v d) for the gradient and one block of logits, for any n: see
-:mod:`catena.kernels.output_softmax`.
+:mod:`catena.kernels.softmax.ops`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from catena.errors import ConfigError
-from catena.kernels.int8_weight import Int8Matrix, Int8Weight
-from catena.kernels.output_softmax import softmax_log_prob, softmax_loss, wide
-from catena.kernels.small_batch_linear import FewRows
+from catena.kernels.linear.int8_weight import Int8Matrix, Int8Weight
+from catena.kernels.linear.ops import PackedLinear
+from catena.kernels.softmax.ops import softmax_log_prob, softmax_loss
+from catena.kernels.softmax.reference import wide
 from catena.outputs.base import OutputLayer, check_possible, checked_ids, checked_targets, log_normalize_counts
 from catena.outputs.scores import WordScores
 from catena.shapes import match_shape
@@ -33,7 +34,7 @@ class ScoredOutput(OutputLayer):
 
     scores: WordScores
     temperature: float = 1.0
-    _rows: FewRows | Int8Matrix | None = None
+    _rows: PackedLinear | Int8Matrix | None = None
 
     def train(self, mode: bool = True) -> Any:
         """Drop the copy of the weights when the mode changes: fused optimizers change weights unnoticed."""
@@ -58,23 +59,22 @@ class ScoredOutput(OutputLayer):
         rows = self._few_rows(hidden)
         if rows is None:
             return self._log_softmax(hidden, self.scores.weight, self.final_bias)
-        if self.temperature == 1:
-            return rows.log_softmax(hidden, self.final_bias)
-        return self._normalized(rows(hidden), self.final_bias)
+        scores, bias = rows(hidden), self.final_bias
+        return self._normalized(scores if bias is None else scores.add_(bias), None)
 
     def top_log_probs(self, hidden: Float[Tensor, "n d_in"], k: int) -> tuple[Float[Tensor, "n k"], Int[Tensor, "n k"]]:
         rows = self._few_rows(hidden)
-        if rows is None or self.temperature != 1:
-            return super().top_log_probs(hidden, k)
-        return rows.top_log_probs(hidden, self.final_bias, k)
+        if isinstance(rows, Int8Matrix) and self.temperature == 1 and rows.can_find_top(len(hidden), k):
+            return rows.top_log_probs(hidden, self.final_bias, k)
+        return super().top_log_probs(hidden, k)
 
-    def _few_rows(self, hidden: Float[Tensor, "n d_in"]) -> FewRows | Int8Matrix | None:
+    def _few_rows(self, hidden: Float[Tensor, "n d_in"]) -> PackedLinear | Int8Matrix | None:
         """The weights in the layout for products with few vectors, if these are faster; rebuilt as needed."""
         weight = self.scores.weight
-        if not FewRows.suits(hidden, weight) and not isinstance(weight, Int8Weight):
+        if not PackedLinear.suits(hidden, weight) and not isinstance(weight, Int8Weight):
             return None
         if self._rows is None or not self._rows.is_current(weight):
-            self._rows = weight.matrix if isinstance(weight, Int8Weight) else FewRows(weight)
+            self._rows = weight.matrix if isinstance(weight, Int8Weight) else PackedLinear(weight)
         return self._rows
 
     def log_probs_among(self, hidden: Float[Tensor, "n d_in"], ids: Int[Tensor, " c"]) -> Float[Tensor, "n c"]:

@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Float32, Int64
 
 from catena.errors import CheckpointError, DataError
-from catena.kernels.nearest import keep_best
+from catena.kernels.top_k.cpu_nearest import keep_best
 from catena.retrieval.terms import TermWeights
 
 BLOCK = 1 << 14

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from catena.search.filters import top_k as top_k
     from catena.search.filters import top_p as top_p
     from catena.search.filters import typical as typical
+    from catena.search.forbid_ids import ForbidIds as ForbidIds
     from catena.search.from_functions import from_logits as from_logits
     from catena.search.from_functions import from_step as from_step
     from catena.search.from_functions import from_table as from_table
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from catena.search.sampling import stream as stream
     from catena.search.stepper import Stepper as Stepper
     from catena.search.stochastic import stochastic_beam as stochastic_beam
-    from catena.search.without import ForbidIds as ForbidIds
 
 __all__ = [
     "Acceptor",
@@ -84,7 +84,7 @@ __getattr__, __dir__ = lazy_exports(
         "Constrained": ".constrained",
         "DiverseBeamConfig": ".config",
         "Ensemble": ".combine",
-        "ForbidIds": ".without",
+        "ForbidIds": ".forbid_ids",
         "GreedyConfig": ".config",
         "Hypothesis": ".hypothesis",
         "LogLinear": ".combine",

@@ -26,12 +26,12 @@ from catena.search.constraint_banks import score_branches, select_by_bank
 from catena.search.coverage import CoveragePenalty
 from catena.search.hypothesis import Hypotheses, Hypothesis
 from catena.search.next_scores import ScoreFn, top_ids
+from catena.search.prefix_tree import PrefixTree, flat_rows
 from catena.search.prompts import Prompt, start_state
 from catena.search.ranking import LengthPenalty, SearchProgress, Stop, no_length_penalty, stop_when_optimal
 from catena.search.selection import SelectFn, select_top_of_sets
 from catena.search.single_path import check_lengths
 from catena.search.stepper import Stepper, check_no_nan
-from catena.search.tree import PrefixTree, flat_rows
 
 
 class Ranking(NamedTuple):

@@ -112,11 +112,11 @@ def _stochastic(
 
 
 def _beam(settings: BeamConfig, stepper: Stepper[Any], state: Any, _: Generators) -> Hypotheses:
-    return beam(stepper, state, settings.width, settings.max_length, settings.min_length, *_ranking(settings))
+    return beam(stepper, state, settings.beam_size, settings.max_length, settings.min_length, *_ranking(settings))
 
 
 def _diverse(settings: DiverseBeamConfig, stepper: Stepper[Any], state: Any, _: Generators) -> Hypotheses:
-    sizes = settings.width, settings.groups, settings.max_length, settings.strength, settings.min_length
+    sizes = settings.beam_size, settings.groups, settings.max_length, settings.strength, settings.min_length
     return diverse_beam(stepper, state, *sizes, *_ranking(settings))
 
 
@@ -124,9 +124,9 @@ def _ranking(settings: RankingConfig) -> tuple[int, LengthPenalty, float, Stop]:
     normalize = {
         "nothing": no_length_penalty,
         "average": average_length_penalty,
-        "gnmt": gnmt_length_penalty(settings.alpha),
+        "gnmt": gnmt_length_penalty(settings.length_penalty),
     }[settings.normalize]
-    enough = settings.width if settings.stop_count is None else settings.stop_count
+    enough = settings.beam_size if settings.stop_count is None else settings.stop_count
     stop = {"sure": stop_when_optimal, "length": stop_at_max_length, "count": stop_after(enough)}[settings.stop]
     return settings.n_best, normalize, settings.coverage, stop
 

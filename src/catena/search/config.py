@@ -81,14 +81,14 @@ class StochasticBeamConfig(FilterConfig):
 class RankingConfig(BaseSearchConfig):
     """Options of beam searches: how hypotheses are ranked, and when the search stops."""
 
-    width: int = Field(5, gt=0)
+    beam_size: int = Field(5, gt=0)
     """Beam size."""
     n_best: int = Field(1, gt=0)
     """Number of texts to return for each prompt."""
     normalize: Literal["nothing", "average", "gnmt"] = "nothing"
     """Length penalty that divides the log-probability: nothing (prefers short texts), the length, or GNMT's formula."""
-    alpha: float = Field(0.6, ge=0)
-    """Exponent of GNMT's length penalty, ((5 + length) / 6)^alpha."""
+    length_penalty: float = Field(0.6, ge=0)
+    """Exponent of GNMT's length penalty, ((5 + length) / 6)^length_penalty."""
     coverage: float = Field(0.0, ge=0)
     """Weight of the coverage penalty, for models that attend to a source. 0 disables it."""
     stop: Literal["sure", "length", "count"] = "sure"
@@ -98,8 +98,10 @@ class RankingConfig(BaseSearchConfig):
 
     @model_validator(mode="after")
     def _ranking_fits(self) -> RankingConfig:
-        if self.n_best > self.width:
-            raise ValueError(f"n_best must be at most width = {self.width}, got {self.n_best}. Raise width.")
+        if self.n_best > self.beam_size:
+            raise ValueError(
+                f"n_best must be at most beam_size = {self.beam_size}, got {self.n_best}. Raise beam_size."
+            )
         if self.stop_count is not None and self.stop != "count":
             raise ValueError(f"stop must be 'count' if stop_count is set, got {self.stop!r}. Set stop = 'count'.")
         return self
@@ -126,8 +128,10 @@ class DiverseBeamConfig(RankingConfig):
 
     @model_validator(mode="after")
     def _groups_fit(self) -> DiverseBeamConfig:
-        if self.width % self.groups:
-            raise ValueError(f"width must be a multiple of groups = {self.groups}, got {self.width}. Change width.")
+        if self.beam_size % self.groups:
+            raise ValueError(
+                f"beam_size must be a multiple of groups = {self.groups}, got {self.beam_size}. Change beam_size."
+            )
         return self
 
 

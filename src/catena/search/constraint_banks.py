@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from catena.kernels.top import largest
+from catena.kernels.top_k.ops import largest
 from catena.numerics import NEG_INF
 from catena.search.next_scores import score_all_ids
 from catena.search.selection import BeamStep

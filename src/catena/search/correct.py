@@ -10,9 +10,9 @@ import numpy as np
 
 from catena.search.channel import EditChannel
 from catena.search.mcmc import AnnealingSchedule, Samples, metropolis_hastings
-from catena.search.moves import EditMoves, ModelProposal
+from catena.search.mcmc_moves import EditMoves, ModelProposal
+from catena.search.mcmc_target import NoisyChannelPosterior, TokenIds
 from catena.search.stepper import Stepper
-from catena.search.target import NoisyChannelPosterior, TokenIds
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from catena.errors import ConfigError
 from catena.search.stepper import Stepper
-from catena.search.table import TableStepper
+from catena.search.table_stepper import TableStepper
 from catena.shapes import cat_padded, match_shape
 
 

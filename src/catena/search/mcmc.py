@@ -19,8 +19,8 @@ import numpy as np
 
 from catena.errors import ConfigError, DataError
 from catena.numerics import NEG_INF
-from catena.search.moves import EditMoves
-from catena.search.target import TargetDensity, TokenIds
+from catena.search.mcmc_moves import EditMoves
+from catena.search.mcmc_target import TargetDensity, TokenIds
 
 
 @dataclass(frozen=True)

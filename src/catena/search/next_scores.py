@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from catena.kernels.top import largest
+from catena.kernels.top_k.ops import largest
 from catena.numerics import NEG_INF
 from catena.search.stepper import Stepper, check_log_probs
 

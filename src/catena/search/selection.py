@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from catena.kernels.top import largest
+from catena.kernels.top_k.ops import largest
 from catena.numerics import NEG_INF
 from catena.search.next_scores import TopIds
 

@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from catena.errors import ShapeError, StepperError
-from catena.kernels.top import largest
+from catena.kernels.top_k.ops import largest
 
 StepperState = TypeVar("StepperState")
 """The memory of a stepper for the prefixes it has read, one row for each; opaque to searches."""
@@ -92,6 +92,13 @@ class Stepper(ABC, Generic[StepperState]):
         Override it if the model can compute them without the rest.
         """
         return largest(check_log_probs(self.log_probs(state), self.v), k)
+
+    def id_log_probs(self, state: StepperState, rows: Int[Tensor, " m"], ids: Int[Tensor, " m"]) -> Float[Tensor, " m"]:
+        """``[i]`` is log p(ids[i] | prefix rows[i]).
+
+        Override it if the model can compute them without the rest of ``log_probs``.
+        """
+        return check_log_probs(self.log_probs(state), self.v)[rows, ids]
 
     @abstractmethod
     def advance(self, state: StepperState, ids: Int[Tensor, " n"]) -> StepperState:

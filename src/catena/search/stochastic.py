@@ -28,10 +28,10 @@ from catena.numerics import NEG_INF, log1mexp
 from catena.search.filters import Filter, apply, log_normalize
 from catena.search.hypothesis import Hypothesis
 from catena.search.next_scores import mask_id
+from catena.search.prefix_tree import PrefixTree, flat_rows
 from catena.search.prompts import Prompt, start_state
 from catena.search.single_path import check_lengths
 from catena.search.stepper import Stepper, check_log_probs, check_no_nan
-from catena.search.tree import PrefixTree, flat_rows
 
 
 @dataclass(frozen=True)

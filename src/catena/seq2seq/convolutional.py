@@ -33,8 +33,8 @@ from catena.seq2seq.base import Memory, Source, VectorDecoder, real_targets
 from catena.seq2seq.convolutional_config import ConvolutionalSeq2SeqConfig
 from catena.seq2seq.convolutional_stepper import ConvolutionalStepper
 from catena.seq2seq.grouped import Projected
+from catena.seq2seq.shared_embeddings import build_tables
 from catena.seq2seq.sides import VocabularyInfo
-from catena.seq2seq.tables import build_tables
 from catena.shapes import mask_from_lengths
 
 _HALF = math.sqrt(0.5)

@@ -35,7 +35,7 @@ from catena.encoders.build import build_encoder, build_recurrence
 from catena.encoders.cells import CellState
 from catena.encoders.init import init_weights
 from catena.errors import ConfigError, DataError
-from catena.kernels.output_softmax import wide
+from catena.kernels.softmax.reference import wide
 from catena.numerics import NEG_INF, log_add_exp, log_sum_exp, masked_softmax, safe_log
 from catena.outputs.scores import WordScores
 from catena.search.stepper import HasAttention, Stepper

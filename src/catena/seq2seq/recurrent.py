@@ -18,10 +18,10 @@ from catena.embeddings.table import Embedding
 from catena.encoders.cells import CellState
 from catena.outputs.base import OutputLayer
 from catena.seq2seq.base import Memory, Source, VectorDecoder, real_targets
+from catena.seq2seq.recurrent_bridge import StateBridge
 from catena.seq2seq.recurrent_config import ScheduledSamplingConfig
 from catena.seq2seq.recurrent_decoder import AttendFn, DecoderOutput, DecoderState, RecurrentDecoder, joined_steps
 from catena.seq2seq.recurrent_encoder import RecurrentSource, reverse
-from catena.seq2seq.recurrent_handover import StateBridge
 from catena.seq2seq.recurrent_latent import Reinforce, marginal_log_prob, marginal_log_probs
 from catena.seq2seq.recurrent_stepper import AttentiveRecurrentStepper, RecurrentStepper
 from catena.seq2seq.scheduled import bernoulli_mask, draw, teacher_forcing_prob
@@ -36,7 +36,7 @@ class RecurrentEncoderDecoder(VectorDecoder):
         source: the embedding of source ids.
         target: the embedding of target ids.
         encoder: encodes the source.
-        handover: maps the encoder's last states to the decoder's first.
+        bridge: maps the encoder's last states to the decoder's first.
         decoder: reads the target.
         output: from vectors to distributions.
         sides: the vocabularies.
@@ -51,7 +51,7 @@ class RecurrentEncoderDecoder(VectorDecoder):
         source: Embedding,
         target: Embedding,
         encoder: RecurrentSource,
-        handover: StateBridge,
+        bridge: StateBridge,
         decoder: RecurrentDecoder,
         output: OutputLayer,
         sides: VocabularyInfo,
@@ -62,7 +62,7 @@ class RecurrentEncoderDecoder(VectorDecoder):
         sampling: ScheduledSamplingConfig | None = None,
     ) -> None:
         super().__init__()
-        self.source, self.target, self.encoder, self.handover = source, target, encoder, handover
+        self.source, self.target, self.encoder, self.bridge = source, target, encoder, bridge
         self.decoder, self.looking, self.output = decoder, attention, output
         self.reversed_source = reversed_source
         self.v, self.begin, self.end = sides.v, sides.begin, sides.end
@@ -74,10 +74,10 @@ class RecurrentEncoderDecoder(VectorDecoder):
 
     def encode(self, source: Source) -> Memory:
         ids = reverse(source.ids, source.lengths) if self.reversed_source else source.ids
-        states, handed = self.encoder(self.source(ids), source.lengths)
+        states, last_states = self.encoder(self.source(ids), source.lengths)
         if self.reversed_source:
             states = reverse(states, source.lengths)
-        first = self.handover(states, source.lengths, handed)
+        first = self.bridge(states, source.lengths, last_states)
         return Memory(states, source.lengths, source, tuple(part for layer in first for part in layer))
 
     def hidden(self, memory: Memory, before: Int[Tensor, "b t"]) -> Float[Tensor, "b t d"]:

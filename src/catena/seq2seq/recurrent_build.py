@@ -17,6 +17,7 @@ from catena.encoders.init import init_weights
 from catena.errors import ConfigError
 from catena.outputs.build import build_output
 from catena.seq2seq.recurrent import RecurrentEncoderDecoder
+from catena.seq2seq.recurrent_bridge import BRIDGES
 from catena.seq2seq.recurrent_config import RecurrentSeq2SeqConfig
 from catena.seq2seq.recurrent_decoder import (
     BahdanauDecoder,
@@ -27,7 +28,6 @@ from catena.seq2seq.recurrent_decoder import (
     RecurrentStack,
 )
 from catena.seq2seq.recurrent_encoder import AdditiveLayer, FusedLayer, Layer, RecurrentSource, SteppedLayer
-from catena.seq2seq.recurrent_handover import HANDOVERS
 from catena.seq2seq.recurrent_latent import Marginal, Reinforce
 from catena.seq2seq.sides import VocabularyInfo
 
@@ -59,7 +59,7 @@ def build_recurrent(settings: RecurrentSeq2SeqConfig, sides: VocabularyInfo) -> 
         source,
         target,
         encoder,
-        HANDOVERS[settings.handover](settings.n_layers, settings.d, decoder.stack[0].n_states),
+        BRIDGES[settings.bridge](settings.n_layers, settings.d, decoder.stack[0].n_states),
         decoder,
         build_output(
             settings.output,

@@ -71,7 +71,7 @@ class RecurrentSeq2SeqConfig(Config):
     2014)."""
     residual: bool = False
     """Layers from the third on add their input to their output, which helps deep stacks train (GNMT)."""
-    handover: Literal["copy", "map", "mean", "zero"] = "copy"
+    bridge: Literal["copy", "map", "mean", "zero"] = "copy"
     """Initial state of the decoder: the encoder's last states layer by layer, unchanged (copy) or projected (map); the
     projected mean of its states; or zero."""
     attention: Literal["none"] | ScoreName = "additive"

@@ -147,10 +147,10 @@ class RecurrentSource(nn.Module):
         self, x: Float[Tensor, "b s d_in"], lengths: Int[Tensor, " b"]
     ) -> tuple[Float[Tensor, "b s d_out"], Sequence[CellState]]:
         """The states of the top layer, 0 at padding, and the last states of every layer."""
-        handed: list[CellState] = []
+        last_states: list[CellState] = []
         for i, layer in enumerate(self.layers):
             read = self.dropout(x) if i else x
             states, last = layer(read, lengths)
             x = states + read if i >= self.residual_from else states
-            handed.append(last)
-        return x.masked_fill(~mask_from_lengths(lengths, x.shape[1])[..., None], 0.0), handed
+            last_states.append(last)
+        return x.masked_fill(~mask_from_lengths(lengths, x.shape[1])[..., None], 0.0), last_states

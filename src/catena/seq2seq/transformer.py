@@ -19,6 +19,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from catena.accelerators import accelerator
 from catena.attention.multihead import MultiHeadAttention
 from catena.embeddings.positions import LearnedPositions, RotaryPositions, SinusoidalPositions
 from catena.embeddings.table import EmbeddingTable
@@ -29,9 +30,8 @@ from catena.encoders.transformer import TransformerLayer
 from catena.outputs.base import OutputLayer
 from catena.search.stepper import Stepper
 from catena.seq2seq.base import Memory, Source, VectorDecoder, real_targets
+from catena.seq2seq.shared_embeddings import build_tables
 from catena.seq2seq.sides import VocabularyInfo
-from catena.seq2seq.tables import build_tables
-from catena.seq2seq.transformer_compiled import CompiledStepper, DecoderPlan
 from catena.seq2seq.transformer_config import TransformerSeq2SeqConfig
 from catena.seq2seq.transformer_decoder import DecoderLayer, TransformerDecoder
 from catena.seq2seq.transformer_stepper import TransformerStepper
@@ -107,9 +107,10 @@ class TransformerSeq2Seq(VectorDecoder):
 
     @torch.no_grad()
     def stepper(self, source: Source) -> Stepper[Any]:
-        memory = self.encode(source)
-        kind = CompiledStepper if DecoderPlan.suits(self.decoder) else TransformerStepper
-        return kind(self.embedded, self.decoder, self.output, self.begin, self.end, memory)
+        compiled: Stepper[Any] | None = accelerator("decoder")(self, source)
+        if compiled is not None:
+            return compiled
+        return TransformerStepper(self.embedded, self.decoder, self.output, self.begin, self.end, self.encode(source))
 
 
 def build_transformer(settings: TransformerSeq2SeqConfig, sides: VocabularyInfo) -> TransformerSeq2Seq:

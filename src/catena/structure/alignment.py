@@ -253,7 +253,7 @@ class Alignment(SemiringDistribution):
     def log_partition(self) -> Float[Tensor, "*batch"]:
         if not can_use_kernels(*self.score_tensors()):
             return self.plain_log_partition()
-        from catena.kernels.alignment import log_partition
+        from catena.kernels.alignment.ops import log_partition
 
         return log_partition(*self._rows()).reshape(self.batch_shape)
 
@@ -265,7 +265,7 @@ class Alignment(SemiringDistribution):
         """The probability of every substitution, insertion and deletion."""
         if not can_use_kernels(*self.score_tensors()):
             return Operations(*self._spread_over(self.batch_shape).gradients([0, 1, 2])[1])
-        from catena.kernels.alignment import log_partition_and_marginals
+        from catena.kernels.alignment.ops import log_partition_and_marginals
 
         rows = self._spread_over(self.batch_shape)._rows()
         return Operations(*(x.reshape(*self.batch_shape, *x.shape[1:]) for x in log_partition_and_marginals(*rows)[1:]))
@@ -281,14 +281,14 @@ class Alignment(SemiringDistribution):
     def _argmax(self) -> Int[Tensor, "*batch n"]:
         if not can_use_kernels(*self.score_tensors()):
             return super()._argmax()
-        from catena.kernels.alignment_search import best
+        from catena.kernels.alignment.ops import best
 
         return best(*self._rows()).reshape(*self.batch_shape, -1)
 
     def _topk(self, k: int) -> TopK:
         if not can_use_kernels(*self.score_tensors()):
             return super()._topk(k)
-        from catena.kernels.alignment_search import top
+        from catena.kernels.alignment.ops import top
 
         operations, found = top(*self._rows(), k)
         members = operations.transpose(0, 1).reshape(k, *self.batch_shape, -1)
@@ -297,7 +297,7 @@ class Alignment(SemiringDistribution):
     def _sample(self, n: int, generator: torch.Generator | None) -> Int[Tensor, "n *batch m"]:
         if not can_use_kernels(*self.score_tensors()):
             return super()._sample(n, generator)
-        from catena.kernels.alignment_search import sample
+        from catena.kernels.alignment.ops import sample
 
         rows, (s, t) = self._rows(), self.substitutions.shape[-2:]
         uniforms = uniform_numbers(n, len(rows[0]), s + t, generator=generator)

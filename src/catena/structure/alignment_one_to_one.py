@@ -204,7 +204,7 @@ class OneToOneAlignment(SemiringDistribution):
     def log_partition(self) -> Float[Tensor, "*batch"]:
         if not can_use_kernels(*self.score_tensors()):
             return self.plain_log_partition()
-        from catena.kernels.alignment_one_to_one import log_partition
+        from catena.kernels.one_to_one.ops import log_partition
 
         return log_partition(*self._rows()).reshape(self.batch_shape)
 
@@ -212,21 +212,21 @@ class OneToOneAlignment(SemiringDistribution):
         """``[..., i, j]`` is the probability that source position ``i`` is paired with target position ``j``."""
         if not can_use_kernels(*self.score_tensors()):
             return self.gradients([0])[1][0]
-        from catena.kernels.alignment_one_to_one import log_partition_and_marginals
+        from catena.kernels.one_to_one.ops import log_partition_and_marginals
 
         return log_partition_and_marginals(*self._rows())[1].reshape(self.scores.shape)
 
     def _argmax(self) -> Int[Tensor, "*batch s"]:
         if not can_use_kernels(*self.score_tensors()):
             return super()._argmax()
-        from catena.kernels.alignment_one_to_one_search import best
+        from catena.kernels.one_to_one.ops import best
 
         return best(*self._rows()).reshape(self.scores.shape[:-1])
 
     def _topk(self, k: int) -> TopK:
         if not can_use_kernels(*self.score_tensors()):
             return super()._topk(k)
-        from catena.kernels.alignment_one_to_one_search import top
+        from catena.kernels.one_to_one.ops import top
 
         partners, found = top(*self._rows(), k)
         members = partners.transpose(0, 1).reshape(k, *self.scores.shape[:-1])
@@ -235,7 +235,7 @@ class OneToOneAlignment(SemiringDistribution):
     def _sample(self, n: int, generator: torch.Generator | None) -> Int[Tensor, "n *batch s"]:
         if not can_use_kernels(*self.score_tensors()):
             return super()._sample(n, generator)
-        from catena.kernels.alignment_one_to_one_search import sample
+        from catena.kernels.one_to_one.ops import sample
 
         rows, (s, t) = self._rows(), self.scores.shape[-2:]
         uniforms = uniform_numbers(n, len(rows[0]), 2 * s + t, generator=generator)

@@ -165,7 +165,7 @@ class LinearChain(SemiringDistribution):
         y = as_int64("tags", y)
         if y.shape != self.emissions.shape[:-1] or not can_use_kernels(*self.score_tensors()):
             return super().log_prob(y)
-        from catena.kernels.chain_score import log_prob
+        from catena.kernels.chain.ops_score import log_prob
 
         found = log_prob(*self._rows(shared=True), self._closed(y))
         return found if len(self.batch_shape) == 1 else found.reshape(self.batch_shape)
@@ -173,7 +173,7 @@ class LinearChain(SemiringDistribution):
     def score(self, y: Int[Tensor, "*batch t"]) -> Float[Tensor, "*batch"]:
         y = as_int64("tags", y)
         if y.shape == self.emissions.shape[:-1] and can_use_kernels(*self.score_tensors()):
-            from catena.kernels.chain_score import score
+            from catena.kernels.chain.ops_score import score
 
             return score(*self._rows(), self._closed(y)).reshape(self.batch_shape)
         tags = self._known(y)
@@ -211,7 +211,7 @@ class LinearChain(SemiringDistribution):
     def log_partition(self) -> Float[Tensor, "*batch"]:
         if not can_use_kernels(*self.score_tensors()):
             return self.plain_log_partition()
-        from catena.kernels.chain import log_partition
+        from catena.kernels.chain.ops import log_partition
 
         log_z = log_partition(*self._rows(shared=True))
         return log_z if len(self.batch_shape) == 1 else log_z.reshape(self.batch_shape)
@@ -219,14 +219,14 @@ class LinearChain(SemiringDistribution):
     def _argmax(self) -> Int[Tensor, "*batch t"]:
         if not can_use_kernels(*self.score_tensors()):
             return super()._argmax()
-        from catena.kernels.chain_search import best
+        from catena.kernels.chain.ops_search import best
 
         return self._in_place(best(*self._rows()))
 
     def _topk(self, k: int) -> TopK:
         if not can_use_kernels(*self.score_tensors()):
             return super()._topk(k)
-        from catena.kernels.chain_search import top
+        from catena.kernels.chain.ops_search import top
 
         tags, found = top(*self._rows(), k)
         members = self._in_place(tags.transpose(0, 1))
@@ -235,7 +235,7 @@ class LinearChain(SemiringDistribution):
     def _sample(self, n: int, generator: torch.Generator | None) -> Int[Tensor, "n *batch t"]:
         if not can_use_kernels(*self.score_tensors()):
             return super()._sample(n, generator)
-        from catena.kernels.chain_search import sample
+        from catena.kernels.chain.ops_search import sample
 
         rows = self._rows()
         uniforms = uniform_numbers(n, *rows[0].shape[:2], generator=generator)
@@ -245,7 +245,7 @@ class LinearChain(SemiringDistribution):
         """``[..., i, q]`` is the probability of tag ``q`` at position ``i``."""
         if not can_use_kernels(*self.score_tensors()):
             return self.gradients([0])[1][0]
-        from catena.kernels.chain import log_partition_and_marginals
+        from catena.kernels.chain.ops import log_partition_and_marginals
 
         return self._in_place(log_partition_and_marginals(*self._rows())[1], own=1)
 

@@ -18,7 +18,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 from catena.errors import DataError, ShapeError
-from catena.kernels.ops import needs_grad
+from catena.kernels.common.ops import needs_grad
 from catena.numerics import NEG_INF
 from catena.shapes import can_read_values, mask_from_lengths
 from catena.structure.backend import can_use_kernels
@@ -164,7 +164,7 @@ class CTC(SemiringDistribution):
     def log_partition(self) -> Float[Tensor, "*batch"]:
         if not can_use_kernels(self.emissions):
             return self.plain_log_partition()
-        from catena.kernels.alignment_ctc import log_partition
+        from catena.kernels.ctc.ops import log_partition
 
         return log_partition(*self._rows(), self.blank).reshape(self.batch_shape)
 
@@ -172,7 +172,7 @@ class CTC(SemiringDistribution):
         """``[..., i, q]`` is the probability of label ``q`` at frame ``i``."""
         if not can_use_kernels(self.emissions):
             return self.gradients([0])[1][0]
-        from catena.kernels.alignment_ctc import marginals
+        from catena.kernels.ctc.ops import marginals
 
         return marginals(*self._rows(), self.blank).reshape(self.emissions.shape)
 
@@ -183,7 +183,7 @@ class CTC(SemiringDistribution):
         The probability of a blank is 1 minus the sum over ``j``.
         """
         if can_use_kernels(self.emissions) and not needs_grad(self.emissions):
-            from catena.kernels.alignment_ctc import state_posteriors
+            from catena.kernels.ctc.ops import state_posteriors
 
             found = state_posteriors(*self._rows(), self.blank)
             return found.reshape(*self.batch_shape, *found.shape[1:])[..., :-1]
@@ -194,14 +194,14 @@ class CTC(SemiringDistribution):
     def _argmax(self) -> Int[Tensor, "*batch t"]:
         if not can_use_kernels(self.emissions):
             return super()._argmax()
-        from catena.kernels.alignment_ctc_search import best
+        from catena.kernels.ctc.ops import best
 
         return best(*self._rows(), self.blank).reshape(self.emissions.shape[:-1])
 
     def _topk(self, k: int) -> TopK:
         if not can_use_kernels(self.emissions):
             return super()._topk(k)
-        from catena.kernels.alignment_ctc_search import top
+        from catena.kernels.ctc.ops import top
 
         labels, found = top(*self._rows(), self.blank, k)
         members = labels.transpose(0, 1).reshape(k, *self.emissions.shape[:-1])
@@ -210,7 +210,7 @@ class CTC(SemiringDistribution):
     def _sample(self, n: int, generator: torch.Generator | None) -> Int[Tensor, "n *batch t"]:
         if not can_use_kernels(self.emissions):
             return super()._sample(n, generator)
-        from catena.kernels.alignment_ctc_search import sample
+        from catena.kernels.ctc.ops import sample
 
         rows, t = self._rows(), self.emissions.shape[-2]
         uniforms = uniform_numbers(n, len(rows[0]), t + 1, generator=generator)

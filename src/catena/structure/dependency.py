@@ -249,7 +249,7 @@ class DependencyDistribution(StructuredDistribution):
         """Arcs with their labels summed out, for the kernels."""
         if self.labels is None:
             return self.arcs
-        from catena.kernels.arc_sums import sum_labels
+        from catena.kernels.dependency.ops import sum_labels
 
         return self.arcs + sum_labels(self.labels)
 

@@ -5,7 +5,7 @@ r"""Edit lattices: distributions over all strings that insertions, deletions and
 
 The score of an edit may depend on the whole source, on its position in it, and on the last output symbol. Z is a sum
 over infinitely many targets. It is computed exactly with the closure of the insertions at each position
-(:mod:`catena.kernels.edit_loops`). Time O(n v³) for Z and O(n m) for one target of m symbols.
+(:mod:`catena.kernels.edits.cpu`). Time O(n v³) for Z and O(n m) for one target of m symbols.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from catena.errors import ShapeError
-from catena.kernels.edit_loops import best_edits, following
-from catena.kernels.edit_search import strings
-from catena.kernels.edit_sums import diverges, log_sum
+from catena.kernels.edits.cpu import best_edits, following
+from catena.kernels.edits.cpu_search import strings
+from catena.kernels.edits.ops import diverges, log_sum
 from catena.numerics import NEG_INF
 from catena.shapes import as_int64, can_read_values, checked_lengths, mask_from_lengths
 from catena.structure.checks import check_floating, check_tensors, set_lengths

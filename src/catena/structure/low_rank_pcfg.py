@@ -173,9 +173,9 @@ class LowRankPCFG(SemiringDistribution):
     def log_partition(self) -> Float[Tensor, "*batch"]:
         if not self._kernels_serve():
             return self.plain_log_partition()
-        from catena.kernels.pcfg_low_rank import log_partition
+        from catena.kernels.pcfg.ops import low_rank_log_partition
 
-        log_z = log_partition(*self._rows())
+        log_z = low_rank_log_partition(*self._rows())
         return log_z if len(self.batch_shape) == 1 else log_z.reshape(self.batch_shape)
 
     def marginals(self) -> Float[Tensor, "*batch t t s"]:
@@ -190,29 +190,29 @@ class LowRankPCFG(SemiringDistribution):
     def _argmax(self) -> Int[Tensor, "*batch m 4"]:
         if not self._kernels_serve():
             return SemiringDistribution._argmax(self._located())
-        from catena.kernels.pcfg_low_rank_search import best
+        from catena.kernels.pcfg.ops_search import low_rank_best
 
-        found = best(*self._rows())
+        found = low_rank_best(*self._rows())
         return found.reshape(*self.batch_shape, *found.shape[1:])
 
     def _topk(self, k: int) -> TopK:
         if not self._kernels_serve():
             return SemiringDistribution._topk(self._located(), k)
-        from catena.kernels.pcfg_low_rank_top import top
+        from catena.kernels.pcfg.ops_search import low_rank_top
 
-        spans, found = top(*self._rows(), k)
+        spans, found = low_rank_top(*self._rows(), k)
         members = spans.transpose(0, 1).reshape(k, *self.batch_shape, *spans.shape[2:])
         return self._best_first(members, found)
 
     def _sample(self, n: int, generator: torch.Generator | None) -> Int[Tensor, "k *batch m 4"]:
         if not self._kernels_serve():
             return SemiringDistribution._sample(self._located(), n, generator)
-        from catena.kernels.pcfg_low_rank_search import sample
+        from catena.kernels.pcfg.ops_search import low_rank_sample
 
         rows = self._rows()
         b, t = rows[0].shape[:2]
         uniforms = uniform_numbers(n, b, 4 * t, generator=generator)
-        found = sample(*rows, uniforms)
+        found = low_rank_sample(*rows, uniforms)
         return found.reshape(n, *self.batch_shape, *found.shape[2:])
 
     # --- reference program ----------------------------------------------------------------------------------

@@ -4,8 +4,8 @@ r"""Non-projective dependency trees: all trees over the words, with crossing arc
 
 by the matrix-tree theorem, where :math:`w` are the weights of arcs between words and :math:`r` those from the root. It
 is not a sum over a semiring, because the terms of a determinant have signs, so each method has its own algorithm. The
-determinant is computed without a subtraction (:mod:`catena.kernels.matrix_tree_plain`), so that no digits are lost even
-if scores differ by orders of magnitude.
+determinant is computed without a subtraction (:mod:`catena.kernels.dependency.reference`), so that no digits are lost
+even if scores differ by orders of magnitude.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from catena.kernels.matrix_tree_plain import plain_log_partition, plain_marginals
+from catena.kernels.dependency.reference import nonprojective_log_partition, nonprojective_marginals
 from catena.numerics import NEG_INF
 from catena.structure.backend import can_use_kernels
 from catena.structure.base import TopK
@@ -73,9 +73,9 @@ class NonProjectiveTree(DependencyDistribution):
 
     def log_partition(self) -> Float[Tensor, "*batch"]:
         if not can_use_kernels(*self.score_tensors()):
-            log_z = plain_log_partition(*self._single()._rows(), self.single_root)
+            log_z = nonprojective_log_partition(*self._single()._rows(), self.single_root)
             return self._narrow(log_z.reshape(self.batch_shape))
-        from catena.kernels.matrix_tree import log_partition
+        from catena.kernels.dependency.ops_nonprojective import log_partition
 
         return log_partition(*self._rows(), self.single_root).reshape(self.batch_shape)
 
@@ -88,20 +88,20 @@ class NonProjectiveTree(DependencyDistribution):
         def arcs(*chosen: Tensor) -> Tensor:
             return self._replaced(wanted, chosen)._single()._rows()[0]
 
-        chances = plain_marginals(*self._single()._rows(), self.single_root)
+        chances = nonprojective_marginals(*self._single()._rows(), self.single_root)
         pull = torch.func.vjp(arcs, *(cast(Tensor, tensors[i]) for i in wanted))[1]
         return self.log_partition(), pull(chances)
 
     def _argmax(self) -> Int[Tensor, "..."]:
         if can_use_kernels(*self.score_tensors()):
-            from catena.kernels.arborescence import best
+            from catena.kernels.dependency.ops_nonprojective import best
         else:
             from catena.structure.nonprojective_search import best
         return self._with_best_labels(self._heads_in_place(best(*self._best_rows(), self.single_root)))
 
     def _topk(self, k: int) -> TopK:
         if can_use_kernels(*self.score_tensors()):
-            from catena.kernels.arborescence import top
+            from catena.kernels.dependency.ops_nonprojective import top
         else:
             from catena.structure.nonprojective_search import top
         scores, lengths, which = self._ranked_rows(k)
@@ -116,7 +116,7 @@ class NonProjectiveTree(DependencyDistribution):
         return torch.ones_like(real[..., 0])
 
     def _arc_marginals(self, arcs: Tensor, lengths: Tensor) -> Tensor:
-        from catena.kernels.matrix_tree import log_partition_and_marginals
+        from catena.kernels.dependency.ops_nonprojective import log_partition_and_marginals
 
         return log_partition_and_marginals(arcs, lengths, self.single_root)[1]
 
@@ -124,7 +124,7 @@ class NonProjectiveTree(DependencyDistribution):
         arcs, lengths = (x.detach() for x in self._rows())
         if not can_use_kernels(*self.score_tensors()):
             return self._heads_in_place(_plain_sample(arcs, lengths, self.single_root, n, generator))
-        from catena.kernels.matrix_tree_sample import sample
+        from catena.kernels.dependency.ops_nonprojective import sample
 
         seeds = random_seeds(n, len(arcs), generator=generator)
         return self._heads_in_place(sample(arcs, lengths, self.single_root, seeds))
@@ -139,7 +139,7 @@ def _plain_sample(
     places = torch.arange(nodes, device=arcs.device)
     heads = []
     for m in range(1, nodes):
-        reach = plain_marginals(arcs, lengths, single_root)[:, :, m].cumsum(-1)
+        reach = nonprojective_marginals(arcs, lengths, single_root)[:, :, m].cumsum(-1)
         drawn = uniform_like(reach[:, -1], generator) * reach[:, -1]
         head = (reach <= drawn[:, None]).sum(-1)
         heads.append(torch.where(reach[:, -1] > 0, head, -1))

@@ -1,7 +1,7 @@
 """Reference implementation of the search for the best and the k best non-projective trees.
 
 It processes one sentence at a time, in Python. Arguments and results are the same as in
-:mod:`catena.kernels.arborescence`.
+:mod:`catena.kernels.dependency.ops_nonprojective`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import math
 import torch
 from torch import Tensor
 
-from catena.kernels.arc_searches import register_searches
-from catena.kernels.ops import torch_operator
+from catena.kernels.common.ops import torch_operator
+from catena.kernels.dependency.ops import register_searches
 
 _Scores = dict[tuple[int, int], float]
 """The score of every possible arc (head, word)."""

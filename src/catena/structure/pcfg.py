@@ -181,7 +181,7 @@ class PCFG(SemiringDistribution):
     def log_partition(self) -> Float[Tensor, "*batch"]:
         if not can_use_kernels(*self.score_tensors()):
             return self.plain_log_partition()
-        from catena.kernels.pcfg import log_partition
+        from catena.kernels.pcfg.ops import log_partition
 
         log_z = log_partition(*self._rows())
         return log_z if len(self.batch_shape) == 1 else log_z.reshape(self.batch_shape)
@@ -198,7 +198,7 @@ class PCFG(SemiringDistribution):
     def _argmax(self) -> Int[Tensor, "*batch m 3"]:
         if not can_use_kernels(*self.score_tensors()):
             return SemiringDistribution._argmax(spans_or_zeros(self))
-        from catena.kernels.pcfg_search import best
+        from catena.kernels.pcfg.ops_search import best
 
         found = best(*self._rows())
         return found.reshape(*self.batch_shape, *found.shape[1:])
@@ -206,7 +206,7 @@ class PCFG(SemiringDistribution):
     def _topk(self, k: int) -> TopK:
         if not can_use_kernels(*self.score_tensors()):
             return SemiringDistribution._topk(spans_or_zeros(self), k)
-        from catena.kernels.pcfg_top import top
+        from catena.kernels.pcfg.ops_search import top
 
         spans, found = top(*self._rows(), k)
         members = spans.transpose(0, 1).reshape(k, *self.batch_shape, *spans.shape[2:])
@@ -215,7 +215,7 @@ class PCFG(SemiringDistribution):
     def _sample(self, n: int, generator: torch.Generator | None) -> Int[Tensor, "k *batch m 3"]:
         if not can_use_kernels(*self.score_tensors()):
             return SemiringDistribution._sample(spans_or_zeros(self), n, generator)
-        from catena.kernels.pcfg_search import sample
+        from catena.kernels.pcfg.ops_search import sample
 
         rows = self._rows()
         b, t = rows[0].shape[:2]

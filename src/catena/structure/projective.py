@@ -74,21 +74,21 @@ class ProjectiveTree(DependencyDistribution, SemiringDistribution):
     def log_partition(self) -> Float[Tensor, "*batch"]:
         if not can_use_kernels(*self.score_tensors()):
             return self.plain_log_partition()
-        from catena.kernels.eisner import log_partition
+        from catena.kernels.dependency.ops_projective import log_partition
 
         return log_partition(*self._rows(), self.single_root).reshape(self.batch_shape)
 
     def _argmax(self) -> Int[Tensor, "..."]:
         if not can_use_kernels(*self.score_tensors()):
             return SemiringDistribution._argmax(self)
-        from catena.kernels.eisner_search import best
+        from catena.kernels.dependency.ops_projective import best
 
         return self._with_best_labels(self._heads_in_place(best(*self._best_rows(), self.single_root)))
 
     def _topk(self, k: int) -> TopK:
         if not can_use_kernels(*self.score_tensors()):
             return SemiringDistribution._topk(self, k)
-        from catena.kernels.eisner_search import top
+        from catena.kernels.dependency.ops_projective import top
 
         scores, lengths, which = self._ranked_rows(k)
         return self._top(*top(scores, lengths, self.single_root, k), which)
@@ -142,12 +142,12 @@ class ProjectiveTree(DependencyDistribution, SemiringDistribution):
         return ~(begins_inside & (high[..., :, None] < high[..., None, :])).flatten(-2).any(-1)
 
     def _arc_marginals(self, arcs: Tensor, lengths: Tensor) -> Tensor:
-        from catena.kernels.eisner import log_partition_and_marginals
+        from catena.kernels.dependency.ops_projective import log_partition_and_marginals
 
         return log_partition_and_marginals(arcs, lengths, self.single_root)[1]
 
     def _sampled_heads(self, n: int, generator: torch.Generator | None) -> Tensor:
-        from catena.kernels.eisner_search import sample
+        from catena.kernels.dependency.ops_projective import sample
 
         arcs, lengths = self._rows()
         uniforms = uniform_numbers(n, len(arcs), 2 * arcs.shape[-1], generator=generator)

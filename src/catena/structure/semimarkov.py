@@ -162,28 +162,28 @@ class SemiMarkov(SemiringDistribution):
         """``[..., i, l, y]`` is the probability of a segment of ``l + 1`` positions from ``i`` with label ``y``."""
         if not can_use_kernels(*self.score_tensors()):
             return self.gradients([0])[1][0]
-        from catena.kernels.semimarkov import marginals
+        from catena.kernels.segments.ops import marginals
 
         return marginals(*self._rows()).reshape(self.segments.shape)
 
     def log_partition(self) -> Float[Tensor, "*batch"]:
         if not can_use_kernels(*self.score_tensors()):
             return self.plain_log_partition()
-        from catena.kernels.semimarkov import log_partition
+        from catena.kernels.segments.ops import log_partition
 
         return log_partition(*self._rows()).reshape(self.batch_shape)
 
     def _argmax(self) -> Int[Tensor, "*batch t 3"]:
         if not can_use_kernels(*self.score_tensors()):
             return super()._argmax()
-        from catena.kernels.semimarkov_search import best
+        from catena.kernels.segments.ops import best
 
         return best(*self._rows()).reshape(*self.segments.shape[:-2], 3)
 
     def _topk(self, k: int) -> TopK:
         if not can_use_kernels(*self.score_tensors()):
             return super()._topk(k)
-        from catena.kernels.semimarkov_top import top
+        from catena.kernels.segments.ops import top
 
         segments, found = top(*self._rows(), k)
         members = segments.transpose(0, 1).reshape(k, *self.segments.shape[:-2], 3)
@@ -192,7 +192,7 @@ class SemiMarkov(SemiringDistribution):
     def _sample(self, n: int, generator: torch.Generator | None) -> Int[Tensor, "n *batch t 3"]:
         if not can_use_kernels(*self.score_tensors()):
             return super()._sample(n, generator)
-        from catena.kernels.semimarkov_search import sample
+        from catena.kernels.segments.ops import sample
 
         rows = self._rows()
         uniforms = uniform_numbers(n, *rows[0].shape[:2], 2, generator=generator)

@@ -112,7 +112,7 @@ class SpanTree(SemiringDistribution):
     def log_partition(self) -> Float[Tensor, "*batch"]:
         if not can_use_kernels(self.scores):
             return self.plain_log_partition()
-        from catena.kernels.tree import log_partition
+        from catena.kernels.tree.ops import log_partition
 
         log_z = log_partition(*self._rows())
         return log_z if len(self.batch_shape) == 1 else log_z.reshape(self.batch_shape)
@@ -121,14 +121,14 @@ class SpanTree(SemiringDistribution):
         """``[..., i, j, q]`` is the probability that the words ``i`` to ``j`` are a span with label ``q``."""
         if not can_use_kernels(self.scores):
             return self.gradients([0])[1][0]
-        from catena.kernels.tree import log_partition_and_marginals
+        from catena.kernels.tree.ops import log_partition_and_marginals
 
         return log_partition_and_marginals(*self._rows())[1].reshape(self.scores.shape)
 
     def _argmax(self) -> Int[Tensor, "*batch n 3"]:
         if not can_use_kernels(self.scores):
             return super()._argmax()
-        from catena.kernels.tree_search import best
+        from catena.kernels.tree.ops import best
 
         found = best(*self._rows())
         return found.reshape(*self.batch_shape, *found.shape[1:])
@@ -136,7 +136,7 @@ class SpanTree(SemiringDistribution):
     def _topk(self, k: int) -> TopK:
         if not can_use_kernels(self.scores):
             return super()._topk(k)
-        from catena.kernels.tree_search import top
+        from catena.kernels.tree.ops import top
 
         spans, found = top(*self._rows(), k)
         members = spans.transpose(0, 1).reshape(k, *self.batch_shape, *spans.shape[2:])
@@ -145,7 +145,7 @@ class SpanTree(SemiringDistribution):
     def _sample(self, n: int, generator: torch.Generator | None) -> Int[Tensor, "n *batch m 3"]:
         if not can_use_kernels(self.scores):
             return super()._sample(n, generator)
-        from catena.kernels.tree_search import sample
+        from catena.kernels.tree.ops import sample
 
         scores, lengths = self._rows()
         uniforms = uniform_numbers(n, len(scores), 3 * scores.shape[1], generator=generator)

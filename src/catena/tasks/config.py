@@ -1,27 +1,49 @@
-"""Config of data and machine, common to all tasks. Imports no torch."""
+"""Config of data and machine and names of files, common to all tasks. Imports no torch."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, PrivateAttr, model_validator
 
-from catena.config import Config
+from catena.config import Config, parse
+from catena.training.config import MachineConfig as MachineConfig
+
+if TYPE_CHECKING:
+    from catena.data.splits import SplitMethod, Splits
+
+TOKENIZER = "tokenizer"
+"""The folder of the tokenizer, next to the weights of a model."""
+VOCABULARY = "vocabulary.json"
+"""The file of the vocabulary."""
+LABELS = "labels.json"
+"""The file of class names or tags."""
 
 
-class MachineConfig(Config):
-    """The device and threads of a run."""
+class BaseFilesConfig(Config):
+    """Base of the sections that name data files."""
 
-    device: str = "auto"
-    """auto, cpu, cuda, cuda:1 or mps; auto takes a GPU if there is one."""
-    threads: int | None = Field(None, gt=0)
-    """CPU threads; default: all cores. Results are bit-identical only for the same number of threads."""
+    PATHS: ClassVar[tuple[str, ...]] = ()
+    """The options that name one or more files."""
+
+    def files(self) -> dict[str, Path]:
+        """The data files by their role, which begins with train, dev or test."""
+        raise NotImplementedError
+
+    def example_files(self) -> dict[str, Path]:
+        """The files to read examples from. A file that belongs to another one, such as targets, is not among them."""
+        return self.files()
+
+    def for_reading(self, values: Mapping[str, object]) -> Self:
+        """This section with other values, to read a file after training."""
+        return parse(type(self), {**self.model_dump(), **values}, source="the options")
 
 
-class DataConfig(Config):
-    """The data files, how they are read, and how they are split."""
+class FilesConfig(BaseFilesConfig):
+    """The data files and how they are read."""
 
     PATHS: ClassVar[tuple[str, ...]] = ("train", "dev", "test")
     """The options that name one or more files."""
@@ -32,37 +54,10 @@ class DataConfig(Config):
     """Dev file for early stopping and checkpoint selection. If not set, part of train is used (see dev_fraction)."""
     test: str | None = None
     """Test file, scored once at the end with the best checkpoint."""
-    dev_fraction: float = Field(0.1, gt=0, lt=1)
-    """Fraction of the training data used as dev set if no dev file is given. Chosen with the seed."""
-    folds: int | None = Field(None, ge=2)
-    """Cross-validation: split train into N parts with the seed; each part is the test set of its own run."""
-    fold: int | None = Field(None, ge=0)
-    """With folds: run only this fold (the first is 0)."""
-    format: str = "auto"
+    input_format: str = "auto"
     """Format of the files; auto detects it for each file and prints the result."""
-    text_column: str | None = None
-    """Column or key of the text, in files with named columns; found by its name if not set."""
-    label_column: str | None = None
-    """Column or key of the label; found by its name if not set."""
     encoding: str | None = None
-    """Encoding of the files if they are not UTF-8, such as latin-1."""
-    max_length: int = Field(1000, gt=0)
-    """Maximum length of a text in tokens. In training, longer texts are dropped and listed in dropped.tsv (see
-    too_long); in prediction, they are truncated."""
-    too_long: Literal["drop", "cut"] = "drop"
-    """Drop or cut training texts that are longer than max_length."""
-
-    @model_validator(mode="after")
-    def _folds_fit(self) -> DataConfig:
-        if self.fold is not None and self.folds is None:
-            raise ValueError(f"data.fold = {self.fold} needs data.folds. Set data.folds to the number of folds.")
-        if self.folds is not None and self.fold is not None and self.fold >= self.folds:
-            raise ValueError(
-                f"data.fold must be less than data.folds = {self.folds}, got {self.fold}. Use 0 for the first fold."
-            )
-        if self.folds is not None and self.test is not None:
-            raise ValueError("data.folds creates its own test sets. Remove data.test.")
-        return self
+    """Encoding of the files if they are not UTF-8, such as cp1252."""
 
     def files(self) -> dict[str, Path]:
         """The data files by their role; multiple training files are numbered."""
@@ -74,23 +69,107 @@ class DataConfig(Config):
         return named
 
 
-def check_shares(data: DataConfig, test_fraction: float, no_folds: str) -> None:
-    """Raise ValueError for fractions that leave no training data, a second test set, or folds.
+class SplitConfig(Config):
+    """How the data is split."""
 
-    Args:
-        test_fraction: the fraction of train that is used as test set.
-        no_folds: why folds are not supported, such as "is not known for pairs of strings".
-    """
-    held = (data.dev_fraction if data.dev is None else 0) + (test_fraction if data.test is None else 0)
-    if held >= 1:
-        raise ValueError(
-            f"data.dev_fraction + data.test_fraction must be less than 1, got {data.dev_fraction} + {test_fraction}. "
-            f"Lower one of them, so that some training data is left."
-        )
-    if data.test is not None and test_fraction:
-        raise ValueError("data.test and data.test_fraction both define a test set. Remove one of them.")
-    if data.folds is not None:
-        raise ValueError(f"data.folds {no_folds}. Remove it.")
+    dev_fraction: float = Field(0.1, gt=0, lt=1)
+    """Fraction of the training data used as dev set if no dev file is given. It does not depend on the seed."""
+
+    def split_method(self) -> SplitMethod:
+        """How examples are assigned to dev."""
+        return "hash"
+
+    def splits(self, *, has_dev: bool, has_test: bool, seed: int) -> Splits:
+        """The split for this config, given which files there are."""
+        from catena.data.splits import Splits
+
+        return Splits(dev_fraction=0.0 if has_dev else self.dev_fraction, by=self.split_method(), seed=seed)
+
+
+class FoldsConfig(SplitConfig):
+    """How the data is split, with cross-validation."""
+
+    folds: int | None = Field(None, ge=2)
+    """Cross-validation: split train into N parts; each part is the test set of its own run. none switches it off."""
+    fold: int | None = Field(None, ge=0)
+    """With folds: run only this fold (the first is 0)."""
+
+    def splits(self, *, has_dev: bool, has_test: bool, seed: int) -> Splits:
+        plain = super().splits(has_dev=has_dev, has_test=has_test, seed=seed)
+        return replace(plain, folds=self.folds)
+
+    @model_validator(mode="after")
+    def _folds_fit(self) -> FoldsConfig:
+        if self.fold is not None and self.folds is None:
+            raise ValueError(f"data.fold = {self.fold} needs data.folds. Set data.folds to the number of folds.")
+        if self.folds is not None and self.fold is not None and self.fold >= self.folds:
+            raise ValueError(
+                f"data.fold must be less than data.folds = {self.folds}, got {self.fold}. Use 0 for the first fold."
+            )
+        if self.folds is not None and getattr(self, "test", None) is not None:
+            raise ValueError("data.folds creates its own test sets. Remove data.test.")
+        return self
+
+
+class FractionsConfig(SplitConfig):
+    """How the data is split, with a test set split off train."""
+
+    test_fraction: float = Field(0.0, ge=0, lt=1)
+    """Fraction of the training data used as test set if no test file is given."""
+
+    def splits(self, *, has_dev: bool, has_test: bool, seed: int) -> Splits:
+        plain = super().splits(has_dev=has_dev, has_test=has_test, seed=seed)
+        return replace(plain, test_fraction=0.0 if has_test else self.test_fraction)
+
+    @model_validator(mode="after")
+    def _fractions_fit(self) -> FractionsConfig:
+        if self.dev_fraction + self.test_fraction >= 1:
+            raise ValueError(
+                f"data.dev_fraction + data.test_fraction must be less than 1, got {self.dev_fraction} + "
+                f"{self.test_fraction}. Lower one of them, so that some training data is left."
+            )
+        if getattr(self, "test", None) is not None and self.test_fraction:
+            raise ValueError("data.test and data.test_fraction both define a test set. Remove one of them.")
+        return self
+
+
+class LengthConfig(Config):
+    """What happens to long examples."""
+
+    max_length: int = Field(1000, gt=0)
+    """Maximum length of a text in tokens. In training, longer texts are dropped and listed in dropped.tsv (see
+    too_long); in prediction, they are truncated."""
+    too_long: Literal["drop", "cut"] = "drop"
+    """Drop or cut training texts that are longer than max_length."""
+
+
+class PairFilesConfig(FilesConfig):
+    """Files of pairs of texts, and where the pairs are in them."""
+
+    source_column: str | None = None
+    """Column or key of the source in tables and JSON lines: a name, or a number from 1 if the columns have no names.
+    Detected by name if not set."""
+    target_column: str | None = None
+    """Column or key of the target, given like source_column."""
+    swap: bool = False
+    """Read sources as targets and targets as sources, for the other direction."""
+    _sets_columns: bool = PrivateAttr(False)
+
+    @property
+    def sets_columns(self) -> bool:
+        """Whether the columns were set for the file to read; those of the training files need not exist in it."""
+        return self._sets_columns
+
+    def for_reading(self, values: Mapping[str, object]) -> Self:
+        section = super().for_reading(values)
+        section._sets_columns = "source_column" in values or "target_column" in values
+        return section
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """The columns of source and target that are set."""
+        named = {"source": self.source_column, "target": self.target_column}
+        return {role: column for role, column in named.items() if column is not None}
 
 
 def with_suggestions(data: Any, suggested: Mapping[str, Mapping[str, Any]], default: str) -> Any:

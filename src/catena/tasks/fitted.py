@@ -1,78 +1,212 @@
-"""Models that need no training loop: counted, or fitted in one call. Stored in a run folder like any other model."""
+"""Tasks whose model is counted, or fitted in a few large steps, and their training.
+
+They are stored in a run folder like any other model. Tested in tests/tasks/test_fitted.py.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from torch import Tensor
-
-from catena.tasks.application import TrainResult
+from catena.checkpoint import Checkpoint
+from catena.errors import CheckpointError
+from catena.tasks.base import BaseTask, C, DataParts, E, O, Origin, P, Training, TrainResult
+from catena.tasks.sources import Sources
 from catena.training.report import LinesReporter, Reporter, ReporterGroup, RunResult, RunStarted, number
 from catena.training.run import RunFolder
 from catena.training.selection import finite
 from catena.training.state import TrainingState
+from catena.training.stepwise import Learner, StepwiseModel, fit_in_steps
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
-@dataclass(frozen=True)
-class FitResult:
-    """A finished model and its scores.
+class FittedTask(BaseTask[C, E, P, O]):
+    """A task whose model is counted in one pass."""
+
+    filled_keys: ClassVar[tuple[str, ...]] = ()
+    """Keys, or sections with a trailing dot, that fitting sets in the config of the checkpoint."""
+
+    @classmethod
+    @abstractmethod
+    def fit(cls, config: C, parts: DataParts[E], origin: Origin, progress: FitReporter) -> Self:
+        """The model of the training examples."""
+
+    def refit(self, parts: DataParts[E], progress: FitReporter) -> Self:
+        """The model to store after this one was scored on dev, such as one that is fitted on dev too."""
+        return self
+
+    def n_tokens(self, parts: DataParts[E]) -> int:
+        """The number of training tokens, for the report."""
+        return len(parts.train)
+
+    @classmethod
+    def check_limits(cls, config: Any, limits: Mapping[str, object], folder: Path) -> None:
+        if limits:
+            raise CheckpointError(
+                f"{' and '.join(limits)} must be left out for a model of kind {config.model.kind!r}, which is made in "
+                f"one pass, got {', '.join(map(str, limits.values()))}. Run 'catena resume {folder}' without them."
+            )
+
+    @classmethod
+    def prepare(cls, config: C, sources: Sources[E], origin: Origin) -> Training:
+        return FitTraining(cls, config, sources, origin)
+
+    @classmethod
+    def gather(cls, config: C, sources: Sources[E], origin: Origin) -> tuple[Any, list[str]]:
+        """The training, dev and test data, and lines about them for the start of the report."""
+        lines, parts = sources.describe(), sources.split()
+        return parts, [*lines, sources.counts(parts)]
+
+
+class SteppedTask(FittedTask[C, E, P, O]):
+    """A task whose model is fitted in a few large steps, so that it can be resumed and trained longer."""
+
+    @classmethod
+    @abstractmethod
+    def start(cls, config: C, parts: DataParts[E], origin: Origin) -> SteppedFit:
+        """A model that has taken no step yet."""
+
+    @classmethod
+    def check_limits(cls, config: Any, limits: Mapping[str, object], folder: Path) -> None:
+        """Allow new limits."""
+
+    @classmethod
+    def prepare(cls, config: C, sources: Sources[E], origin: Origin) -> Training:
+        return SteppedTraining(cls, config, sources, origin)
+
+    @classmethod
+    def fit(cls, config: C, parts: DataParts[E], origin: Origin, progress: FitReporter) -> Self:
+        raise NotImplementedError(f"{cls.__name__} is fitted in steps")
+
+
+class SteppedFit:
+    """A model while it is fitted in steps.
 
     Args:
-        scores: scores on dev, by name; empty without a dev set.
-        metric: the name of the main score.
-        save: writes everything except the tensors into a checkpoint folder.
-        tokens: the number of training tokens.
-        test: scores on test, if there is a test file.
-        tensors: the weights to store.
+        learner: takes the steps.
+        tokens: number of tokens that one step reads.
+        n_parameters: number of parameters.
+        lines: lines about the model for the start of the report.
     """
 
-    scores: dict[str, float]
-    metric: str
-    save: Callable[[Path], None]
+    learner: Learner
     tokens: int
-    test: Mapping[str, float] = field(default_factory=dict)
-    tensors: Mapping[str, Tensor] = field(default_factory=dict)
+    n_parameters: int
+    lines: Sequence[str] = ()
+
+    def task(self) -> FittedTask[Any, Any, Any, Any]:
+        """The current model."""
+        raise NotImplementedError
 
 
 class FitReporter:
-    """Reports a fit on the terminal and in the run's log, and saves the result.
+    """Reports the progress of fitting on the terminal and in the run's log."""
 
-    Args:
-        lines: a description of the training data, for the start of the report.
-    """
-
-    def __init__(self, run: RunFolder, reporter: Reporter, lines: Sequence[str]) -> None:
-        self.run, self.reporter = run, ReporterGroup([reporter, LinesReporter(run.log)])
-        self.began = time.monotonic()
-        self.reporter.started(RunStarted("cpu", 0, 0, tuple(lines), None, 0, run.path))
+    def __init__(self, run: RunFolder, reporter: Reporter) -> None:
+        self.reporter = ReporterGroup([reporter, LinesReporter(run.log)])
 
     def note(self, words: str) -> None:
         """Report one line."""
         self.reporter.note(words)
 
-    def working(self, what: str, share: float) -> None:
+    def working(self, what: str, fraction: float) -> None:
         """Report the progress of one piece of work as a fraction."""
-        self.reporter.working(what, share)
+        self.reporter.working(what, fraction)
 
-    def keep(self, fitted: FitResult, what_next: tuple[str, ...] = RunResult.what_next) -> TrainResult:
-        """Write the model as the only checkpoint of the run, with its scores, and report the end."""
-        run, scores, seconds = self.run, fitted.scores, time.monotonic() - self.began
-        state = TrainingState(step=1, tokens=fitted.tokens, seconds=seconds, best_step=1, best_scores=finite(scores))
-        run.cut_metrics(0)
-        written = run.write(1, dict(fitted.tensors), fitted.save, {}, {"training": state.as_json()})
-        run.point_best(1)
-        row = {"step": 1, "epoch": 1, "tokens": fitted.tokens, "best": True, "seconds": round(seconds, 3)}
-        run.append_metrics({**row, "loss": None, "learning_rate": None, "scores": scores})
-        if fitted.test:
-            run.append_metrics({"step": 1, "part": "test", **fitted.test})
-        if scores:
-            self.note("dev: " + ", ".join(f"{name} {number(value)}" for name, value in scores.items()))
-        place = written.folder
-        self.reporter.finished(
-            RunResult("fitted", 1, seconds, fitted.metric, 1, scores, place, place, run.path, what_next)
+
+class FitTraining(Training):
+    """The training of a model that is fitted in one pass."""
+
+    def __init__(self, family: type[FittedTask[Any, E, Any, Any]], config: Any, sources: Sources[E], origin: Origin):
+        self.family, self.config, self.origin = family, config, origin
+        self.parts, self.lines = family.gather(config, sources, origin)
+
+    def load_weights(self, checkpoint: Checkpoint) -> None:
+        raise CheckpointError(
+            f"--init-from {checkpoint.folder} needs a network to initialize, but a model of kind "
+            f"{self.config.model.kind!r} is always created from scratch. Remove --init-from."
         )
-        self.reporter.close()
-        return TrainResult(run.path, fitted.metric, dict(scores), dict(fitted.test))
+
+    def train(self, run: RunFolder, reporter: Reporter, *, saves_start: bool = False) -> TrainResult:
+        progress, began = FitReporter(run, reporter), time.monotonic()
+        progress.reporter.started(RunStarted("cpu", 0, 0, tuple(self.lines), None, 0, run.path))
+        task = self.family.fit(self.config, self.parts, self.origin, progress)
+        scores = task.evaluate(self.parts.dev).scores() if len(self.parts.dev) else {}
+        task = task.refit(self.parts, progress)
+        test = task.evaluate(self.parts.test).scores() if len(self.parts.test) else {}
+        outcome = self._store(task, scores, test, run, time.monotonic() - began)
+        if scores:
+            progress.note("dev: " + ", ".join(f"{name} {number(value)}" for name, value in scores.items()))
+        progress.reporter.finished(outcome)
+        progress.reporter.close()
+        return TrainResult(run.path, task.metric, scores, test)
+
+    def resume(self, run: RunFolder, reporter: Reporter) -> TrainResult:
+        return self.train(run, reporter)
+
+    def _store(
+        self, task: FittedTask[Any, E, Any, Any], scores: dict[str, float], test: dict[str, float], run: RunFolder,
+        seconds: float,
+    ) -> RunResult:  # fmt: skip
+        """Write the model as the only checkpoint of the run, with its scores."""
+        tokens = task.n_tokens(self.parts)
+        state = TrainingState(step=1, tokens=tokens, seconds=seconds, best_step=1, best_scores=finite(scores))
+        run.cut_metrics(0)
+        written = run.write(1, task.tensors(), task.save_all, {}, {"training": state.as_json()})
+        run.point_best(1)
+        row = {"step": 1, "epoch": 1, "tokens": tokens, "best": True, "seconds": round(seconds, 3)}
+        run.append_metrics({**row, "loss": None, "learning_rate": None, "scores": scores})
+        if test:
+            run.append_metrics({"step": 1, "part": "test", **test})
+        place = written.folder
+        return RunResult("fitted", 1, seconds, task.metric, 1, scores, place, place, run.path, task.next_commands)
+
+
+class SteppedTraining(FitTraining):
+    """The training of a model that is fitted in steps."""
+
+    def train(self, run: RunFolder, reporter: Reporter, *, saves_start: bool = False) -> TrainResult:
+        family: Any = self.family
+        fit = family.start(self.config, self.parts, self.origin)
+        outcome = fit_in_steps(_Steps(self, fit), self.config.training, run, reporter)
+        test = {} if outcome.interrupted else self._test_scores(run, outcome)
+        return TrainResult(run.path, outcome.metric, outcome.scores, test, outcome.interrupted)
+
+    def _test_scores(self, run: RunFolder, outcome: RunResult) -> dict[str, float]:
+        """The scores of the best checkpoint on test, stored once."""
+        if not len(self.parts.test) or outcome.best is None:
+            return {}
+        from catena.checkpoint import read_checkpoint
+
+        best = self.family.load(self.config, read_checkpoint(outcome.best), "cpu")
+        test = best.evaluate(self.parts.test).scores()
+        row = {"step": outcome.best_step, "part": "test", **test}
+        if row not in run.metrics():
+            run.append_metrics(row)
+        return test
+
+
+class _Steps(StepwiseModel):
+    """A stepped fit as the stepwise loop sees it."""
+
+    def __init__(self, training: SteppedTraining, fit: SteppedFit) -> None:
+        self.training, self.fit, self.learner = training, fit, fit.learner
+        self.tokens, self.n_parameters = fit.tokens, fit.n_parameters
+        self.summary = (*training.lines, *fit.lines)
+        first = fit.task()
+        self.metric, self.next_commands = first.metric, first.next_commands
+        self.higher_is_better = first.find_metric(training.config.training.metric or first.metric).higher_is_better
+
+    def tensors(self) -> dict[str, Tensor]:
+        return self.fit.task().tensors()
+
+    def save(self, folder: Path) -> None:
+        self.fit.task().save_all(folder)
+
+    def dev_scores(self) -> dict[str, float]:
+        return self.fit.task().evaluate(self.training.parts.dev).scores()

@@ -1,4 +1,4 @@
-"""The training config, which does not import torch."""
+"""The configs of training and of the machine, which do not import torch."""
 
 from __future__ import annotations
 
@@ -46,6 +46,15 @@ def parse_duration(text: str) -> float:
     if re.fullmatch(r"\d+(\.\d+)?", text.strip()):
         return float(text)
     raise ValueError(f"max_time must be a duration, got {text!r}. Write it as 90s, 5m, 2h or 1h30m.")
+
+
+class MachineConfig(Config):
+    """The device and threads of a run."""
+
+    device: str = "auto"
+    """auto, cpu, cuda, cuda:1 or mps; auto takes a GPU if there is one."""
+    threads: int | None = Field(None, gt=0)
+    """CPU threads; default: all cores. Results are bit-identical only for the same number of threads."""
 
 
 class TrainingConfig(Config):
@@ -106,6 +115,8 @@ class TrainingConfig(Config):
     """Steps between evaluations. If not set, evaluate after each epoch."""
     patience: int = Field(5, ge=0)
     """Stop after this many evaluations without improvement. 0: never stop early."""
+    stop_at: float | None = None
+    """Stop when the metric reaches this value."""
     metric: str | None = None
     """Score that selects the best checkpoint. If not set, the task's own."""
 

@@ -36,7 +36,7 @@ from catena.training.report import (
 )
 from catena.training.run import RunFolder
 from catena.training.schedule import build_schedule
-from catena.training.selection import finite, higher_is_better, is_better, steps_to_keep
+from catena.training.selection import finite, is_better, steps_to_keep
 from catena.training.state import TrainingState, preserve_rng, random_states, restore_random_states
 from catena.training.task import EpochPlan, Evaluation, Task
 
@@ -96,7 +96,7 @@ class TrainingLoop:
         self.randomness = randomness
         self.reporter = ReporterGroup([reporter, LinesReporter(run.log)]) if run else reporter
         self.metric = settings.metric or task.metric
-        self.higher_is_better = higher_is_better(task, self.metric)
+        self.higher_is_better = task.higher_is_better(self.metric)
         self.device = model_device(self.model)
         self.updater = GradientUpdater(settings, self.model, self.device)
         self.averaging = build_averaging(settings, self.model)
@@ -141,7 +141,7 @@ class TrainingLoop:
 
     def _go(self, interruption: Interruption) -> str:
         state, settings = self.state, self.settings
-        reason = self._limit() or self._out_of_patience()
+        reason = self._limit() or self._out_of_patience() or self._reached()
         while not reason:
             plan = self._plan(state.epoch)
             while state.batch < len(plan) and not reason:
@@ -153,7 +153,7 @@ class TrainingLoop:
                 every = settings.eval_every
                 if reason or (state.step % every == 0 if every else epoch_is_over):
                     self._evaluate()
-                    reason = reason or self._out_of_patience()
+                    reason = reason or self._out_of_patience() or self._reached()
                     self._save()
                 elif settings.save_every and state.step % settings.save_every == 0:
                     self._save()
@@ -181,6 +181,13 @@ class TrainingLoop:
     def _out_of_patience(self) -> str:
         patience = self.settings.patience
         return "patience" if patience and self.state.stale >= patience else ""
+
+    def _reached(self) -> str:
+        """Whether the best score so far is one to stop at."""
+        stop_at, best = self.settings.stop_at, self.state.best_scores.get(self.metric)
+        if stop_at is None or best is None:
+            return ""
+        return "stop_at" if (best >= stop_at if self.higher_is_better else best <= stop_at) else ""
 
     def _last_step(self) -> int | None:
         limits = [self.settings.max_steps]
@@ -372,6 +379,7 @@ class TrainingLoop:
             steps=self.last_step,
             from_step=self.state.step,
             run=self.run.path if self.run else None,
+            unit=self.task.unit,
         )
 
     def _tell_progress(self) -> None:

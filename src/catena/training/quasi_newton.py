@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from catena.errors import DivergedError
-from catena.kernels.vector_sums import add_times, dot
+from catena.kernels.common.vector_math import add_times, dot
 
 _Vector = Float64[np.ndarray, " n"]
 Function = Callable[[Float64[np.ndarray, " n"]], tuple[float, Float64[np.ndarray, " n"]]]

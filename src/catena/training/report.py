@@ -29,6 +29,8 @@ class RunStarted:
     from_step: int
     """The step from which a run resumes; 0 for a new run."""
     run: Path | None
+    unit: str = "tokens"
+    """What the speed counts."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ class RunResult:
     """How a run ended. The task's model has the best weights unless the run was interrupted."""
 
     reason: str
-    """max_steps, max_epochs, max_time, patience or interrupted; fitted if the model does not train in steps."""
+    """max_steps, max_epochs, max_time, patience, stop_at, interrupted, or fitted if the model trains without steps."""
     steps: int
     seconds: float
     metric: str
@@ -183,9 +185,11 @@ class LinesReporter(Reporter):
         self.write = write
         self.progress_every = progress_every
         self.table: ProgressTable | None = None
+        self.unit = "tokens"
         self.wrote_at = time.monotonic()
 
     def started(self, event: RunStarted) -> None:
+        self.unit = event.unit
         for line in heading(event):
             self.write(line)
 
@@ -193,7 +197,7 @@ class LinesReporter(Reporter):
         if time.monotonic() - self.wrote_at < self.progress_every:
             return
         self.wrote_at = time.monotonic()
-        table = self.table or ProgressTable(())
+        table = self.table or ProgressTable((), self.unit)
         if self.table is None:
             self.write(table.header())
             self.table = table
@@ -203,7 +207,7 @@ class LinesReporter(Reporter):
         self.wrote_at = time.monotonic()
         names = order_names(event.scores, event.metric)
         if self.table is None or self.table.names != names:
-            self.table = ProgressTable(names)
+            self.table = ProgressTable(names, self.unit)
             self.write(self.table.header())
         self.write(self.table.row(event.progress, event.scores, event.is_best))
         for line in sample_lines(event.samples):
@@ -225,10 +229,11 @@ class ProgressTable:
     """A table of fixed width with a column for each score, the metric first."""
 
     names: tuple[str, ...]
+    unit: str = "tokens"
 
     def header(self) -> str:
         scores = "".join(f"  {name:>{self._width(name)}}" for name in self.names)
-        return f"{'epoch':>7}  {'step':>8}  {'loss':>9}{scores}  {'rate':>9}  {'tokens/s':>9}  {'left':>7}"
+        return f"{'epoch':>7}  {'step':>8}  {'loss':>9}{scores}  {'rate':>9}  {f'{self.unit}/s':>9}  {'left':>7}"
 
     def row(self, progress: Progress, scores: dict[str, float], is_best: bool = False) -> str:
         cells = "".join(
@@ -277,6 +282,7 @@ def ending(outcome: RunResult) -> list[str]:
         "max_epochs": "max_epochs reached",
         "max_time": "max_time reached",
         "patience": "no improvement within patience",
+        "stop_at": "stop_at reached",
         "interrupted": "interrupted",
     }
     where = f": {outcome.best}" if outcome.best else ""

@@ -22,6 +22,7 @@ import torch
 from catena import checkpoint as files
 from catena.checkpoint import Checkpoint, write_checkpoint
 from catena.errors import CheckpointError
+from catena.files import local_copy
 from catena.version import __version__
 
 
@@ -167,7 +168,7 @@ def create_run(
         _make_room(path, overwrite)
     (path / files.CHECKPOINTS).mkdir(parents=True, exist_ok=True)
     hashes = {
-        name: {"path": str(file), "size": file.stat().st_size, "sha256": files.file_sha256(file)}
+        name: {"path": str(file), "size": local_copy(file).stat().st_size, "sha256": files.file_sha256(file)}
         for name, file in (data or {}).items()
     }
     meta = {**_machine(), "seed": seed, "command": list(command), "data": hashes}

@@ -9,17 +9,6 @@ import math
 from collections.abc import Mapping
 
 from catena.training.config import TrainingConfig
-from catena.training.task import Task
-
-_LOWER_IS_BETTER = ("loss", "perplexity", "error", "bits", "nats", "entropy", "calibration", "ratio", "extra")
-"""Words in the names of scores for which lower is better."""
-
-
-def higher_is_better(task: Task, metric: str) -> bool:
-    """Whether a higher metric is better: as declared for the task's own metric, by name for the others."""
-    if metric == task.metric:
-        return task.higher_is_better
-    return not any(word in metric.lower() for word in _LOWER_IS_BETTER)
 
 
 def finite(scores: Mapping[str, float]) -> dict[str, float | None]:

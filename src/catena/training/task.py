@@ -65,6 +65,8 @@ class Task(ABC):
 
     what_next: tuple[str, ...] = RunResult.what_next
     """Commands to suggest when training ends."""
+    unit: str = "tokens"
+    """What :attr:`BatchLoss.tokens` counts, for the reported speed."""
     ties: str = ""
     """The score (lower is better) that breaks ties of :attr:`metric`, for coarse metrics: BLEU stays at 0 for many
     steps while a model learns."""
@@ -79,10 +81,9 @@ class Task(ABC):
     def metric(self) -> str:
         """The key of :attr:`Evaluation.scores` that selects the best checkpoint."""
 
-    @property
     @abstractmethod
-    def higher_is_better(self) -> bool:
-        """Whether a higher value of :attr:`metric` is better (accuracy) or a lower one (perplexity)."""
+    def higher_is_better(self, metric: str) -> bool:
+        """Whether a higher value of a score is better (accuracy) or a lower one (perplexity)."""
 
     @abstractmethod
     def epoch(self, number: int) -> EpochPlan:

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catena.errors import ConfigError, DataError, LimitError
-from catena.kernels.joint_align import FREE, best, collect_units, expected_counts
-from catena.kernels.threads import in_row_blocks
+from catena.kernels.common.threads import in_row_blocks
+from catena.kernels.joint.cpu_align import FREE, best, collect_units, expected_counts
 
 SymbolArray = NDArray[np.int32]
 OffsetArray = NDArray[np.int64]

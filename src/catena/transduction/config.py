@@ -82,7 +82,7 @@ class SequenceTransducerConfig(Config):
     """An encoder-decoder."""
     network: EncoderDecoderConfig = RecurrentSequences(d=256, d_embedding=128, n_layers=2)
     """Any encoder-decoder: recurrent with attention, transformer, convolutional."""
-    search: BeamConfig = BeamConfig(width=5, max_length=2000)
+    search: BeamConfig = BeamConfig(beam_size=5, max_length=2000)
     """Search of targets. A target has at most three times as many symbols as its source plus 20, and at most
     max_length."""
 

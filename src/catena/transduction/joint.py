@@ -21,7 +21,7 @@ import numpy as np
 
 from catena.data.vocabulary import Vocabulary
 from catena.errors import CheckpointError, DataError
-from catena.kernels.joint_search import joint_ngram_search
+from catena.kernels.joint.cpu_search import joint_ngram_search
 from catena.lm.base import SPECIALS
 from catena.lm.ngram.model import NgramModel
 from catena.transduction.alignment import AlignedPairs, Aligner, JointUnit, Moves, OffsetArray, SymbolArray

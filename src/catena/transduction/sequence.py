@@ -121,7 +121,7 @@ class SequenceModel(NetworkTransducer):
         options = self.settings.search.model_copy(
             update={
                 "n_best": n_best,
-                "width": max(self.settings.search.width, n_best),
+                "beam_size": max(self.settings.search.beam_size, n_best),
                 "max_length": min(limit, self.settings.search.max_length),
             }
         )
@@ -194,9 +194,9 @@ class SequenceModel(NetworkTransducer):
         more = [*self.others, other.network, *other.others]
         return SequenceModel(self.network, self.source, self.target, self.settings, more)
 
-    def with_beam(self, width: int) -> SequenceModel:
+    def with_beam(self, beam_size: int) -> SequenceModel:
         """Return the same model with another beam size."""
-        search = self.settings.search.model_copy(update={"width": width})
+        search = self.settings.search.model_copy(update={"beam_size": beam_size})
         settings = self.settings.model_copy(update={"search": search})
         return SequenceModel(self.network, self.source, self.target, settings, self.others)
 

@@ -7,11 +7,11 @@ from catena._lazy import lazy_exports
 if TYPE_CHECKING:
     from catena.vectors.evaluate import evaluate_analogies as evaluate_analogies
     from catena.vectors.evaluate import evaluate_similarities as evaluate_similarities
-    from catena.vectors.table import WordVectors as WordVectors
+    from catena.vectors.table import VectorTable as VectorTable
     from catena.vectors.train import train_vectors as train_vectors
 
 __all__ = [
-    "WordVectors",
+    "VectorTable",
     "evaluate_analogies",
     "evaluate_similarities",
     "train_vectors",
@@ -20,7 +20,7 @@ __all__ = [
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
-        "WordVectors": ".table",
+        "VectorTable": ".table",
         "evaluate_analogies": ".evaluate",
         "evaluate_similarities": ".evaluate",
         "train_vectors": ".train",

@@ -23,13 +23,13 @@ from catena.data.config import TokenizerConfig, WhitespaceTokenizerConfig
 from catena.data.texts import read_texts, text_format
 from catena.data.tokenize import build_tokenizer
 from catena.errors import DataError
-from catena.kernels.ngram_text import BLANK, KINDS, LETTER, insert_keys, tokenize_lines
-from catena.kernels.ngram_text import LINE_END as ENDS_A_LINE
-from catena.kernels.word2vec_draw import LINE_END
-from catena.kernels.word2vec_words import count_ids, renumber_ids
+from catena.kernels.ngram.cpu_text import BLANK, KINDS, LETTER, insert_keys, tokenize_lines
+from catena.kernels.ngram.cpu_text import LINE_END as ENDS_A_LINE
+from catena.kernels.word2vec.cpu_sampling import LINE_END
+from catena.kernels.word2vec.cpu_words import count_ids, renumber_ids
 from catena.vectors.config import PhraseConfig, WordConfig
 from catena.vectors.phrases import join_phrases
-from catena.vectors.words import WordIndex
+from catena.vectors.word_index import WordIndex
 
 UNKNOWN = -2
 """A word without an id. It never appears in results."""

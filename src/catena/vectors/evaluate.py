@@ -16,45 +16,45 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Float32, Float64
 
 from catena.data.files import bad_line, open_text
 from catena.errors import DataError, FormatError
 from catena.metrics.correlation import spearman
 from catena.vectors.neighbors import best_analogies
-from catena.vectors.table import WordVectors
+from catena.vectors.table import VectorTable
 
 AnalogyMethod = Literal["add", "multiply"]
 
 
 @dataclass(frozen=True)
-class Section:
-    """The questions of one heading and how many are correct. ``left_out`` have an unknown word."""
+class SectionScore:
+    """The number of scored questions of one heading, how many are correct, and how many have an unknown word."""
 
     name: str
-    right: int
-    asked: int
-    left_out: int
+    n_correct: int
+    n_scored: int
+    n_skipped: int
 
     @property
     def accuracy(self) -> float:
         """The fraction of correct answers; nan if there are no questions."""
-        return self.right / self.asked if self.asked else float("nan")
+        return self.n_correct / self.n_scored if self.n_scored else float("nan")
 
 
 @dataclass(frozen=True)
 class AnalogyScores:
     """Scores by section and in total."""
 
-    sections: tuple[Section, ...]
+    sections: tuple[SectionScore, ...]
     method: AnalogyMethod
 
     @property
-    def total(self) -> Section:
+    def total(self) -> SectionScore:
+        """The questions of all sections."""
         parts = self.sections
-        return Section(
-            "total", sum(s.right for s in parts), sum(s.asked for s in parts), sum(s.left_out for s in parts)
-        )
+        n_correct, n_scored = sum(part.n_correct for part in parts), sum(part.n_scored for part in parts)
+        return SectionScore("total", n_correct, n_scored, sum(part.n_skipped for part in parts))
 
 
 @dataclass(frozen=True)
@@ -62,14 +62,14 @@ class SimilarityScores:
     """Spearman's correlation of cosines with human ratings, and the numbers of pairs used and skipped."""
 
     spearman: float
-    asked: int
-    left_out: int
+    n_scored: int
+    n_skipped: int
 
 
 class _AnyCase:
     """Case-insensitive lookup of words."""
 
-    def __init__(self, vectors: WordVectors, most: int | None) -> None:
+    def __init__(self, vectors: VectorTable, most: int | None) -> None:
         self.vectors, self.most = vectors, most
 
     @cached_property
@@ -102,7 +102,7 @@ def holds_analogies(path: Path | str) -> bool:
 
 
 def evaluate_analogies(
-    vectors: WordVectors, path: Path | str, method: AnalogyMethod = "add", most: int | None = 300_000
+    vectors: VectorTable, path: Path | str, method: AnalogyMethod = "add", most: int | None = 300_000
 ) -> AnalogyScores:
     """Answer the analogies of a file.
 
@@ -115,33 +115,36 @@ def evaluate_analogies(
         most: use only this many words, from the first.
     """
     sections = read_analogies(path)
-    look = _AnyCase(vectors, most)
-    known = {name: [q for q in ([look.number(w) for w in words] for words in lines) if min(q) >= 0]
-             for name, lines in sections.items()}  # fmt: skip
-    rows = np.array([q for questions in known.values() for q in questions], np.int64).reshape(-1, 4)
-    right = _answered(vectors, rows, method, most)
-    scores, at = [], 0
-    for name, questions in known.items():
-        n = len(questions)
-        scores.append(Section(name, int(right[at : at + n].sum()), n, len(sections[name]) - n))
-        at += n
+    solved = iter(solve_analogies(vectors, [words for lines in sections.values() for words in lines], method, most))
+    scores = []
+    for name, lines in sections.items():
+        answers = [answer for answer in (next(solved) for _ in lines) if answer is not None]
+        n_correct = sum(expected.lower() == answer.lower() for expected, answer in answers)
+        scores.append(SectionScore(name, n_correct, len(answers), len(lines) - len(answers)))
     return AnalogyScores(tuple(scores), method)
 
 
-def _answered(
-    vectors: WordVectors, rows: Int[np.ndarray, "n 4"], method: AnalogyMethod, most: int | None
-) -> np.ndarray:
-    if not len(rows):
-        return np.zeros(0, bool)
-    _, places = best_analogies(
-        vectors.matrix, vectors.norms, np.ascontiguousarray(rows[:, :3]), 1, method == "multiply", most
-    )
-    answers = places[:, 0]
-    same = [
-        a == b or (a >= 0 and vectors.words[a].lower() == vectors.words[b].lower())
-        for a, b in zip(answers.tolist(), rows[:, 3].tolist(), strict=True)
-    ]
-    return np.array(same)
+def solve_analogies(
+    vectors: VectorTable,
+    questions: Sequence[Sequence[str]],
+    method: AnalogyMethod = "add",
+    most: int | None = 300_000,
+) -> list[tuple[str, str] | None]:
+    """The expected word and the answer to each question, or None if one of its four words has no vector.
+
+    Arguments as in :func:`evaluate_analogies`. An answer is empty if the vectors have only the three given words.
+    """
+    look = _AnyCase(vectors, most)
+    ids = np.array([[look.number(word) for word in words] for words in questions], np.int64).reshape(-1, 4)
+    known = (ids >= 0).all(1)
+    solved: list[tuple[str, str] | None] = [None] * len(ids)
+    if not known.any():
+        return solved
+    given = np.ascontiguousarray(ids[known, :3])
+    _, best = best_analogies(vectors.matrix, vectors.norms, given, 1, method == "multiply", most)
+    for i, answer in zip(np.flatnonzero(known).tolist(), best[:, 0].tolist(), strict=True):
+        solved[i] = vectors.words[int(ids[i, 3])], vectors.words[answer] if answer >= 0 else ""
+    return solved
 
 
 def read_analogies(path: Path | str) -> dict[str, list[Sequence[str]]]:
@@ -171,24 +174,35 @@ def read_analogies(path: Path | str) -> dict[str, list[Sequence[str]]]:
 # --- similarities -----------------------------------------------------------------------------------------------------
 
 
-def evaluate_similarities(vectors: WordVectors, path: Path | str) -> SimilarityScores:
+def evaluate_similarities(vectors: VectorTable, path: Path | str) -> SimilarityScores:
     """Spearman's correlation of cosines with the ratings of a file."""
-    look = _AnyCase(vectors, None)
     pairs = read_similarities(path)
-    known = [(look.number(a), look.number(b), score) for a, b, score in pairs]
-    asked = [entry for entry in known if min(entry[:2]) >= 0]
-    if len(asked) < 2:
+    cosines = pair_cosines(vectors, [(a, b) for a, b, _ in pairs])
+    scored = [(cosine, rating) for cosine, (_, _, rating) in zip(cosines, pairs, strict=True) if cosine is not None]
+    if len(scored) < 2:
         raise DataError(
-            f"At least 2 pairs of {path} must have vectors for both words, got {len(asked)} of {len(pairs)}. Use other "
-            f"vectors or pairs."
+            f"At least 2 pairs of {path} must have vectors for both words, got {len(scored)} of {len(pairs)}. Use "
+            f"other vectors or pairs."
         )
-    rows = [(vectors.matrix[[i for i, _, _ in asked]]), (vectors.matrix[[j for _, j, _ in asked]])]
-    units = [
-        np.asarray(row, np.float64) / np.maximum(np.linalg.norm(row, axis=1, keepdims=True), 1e-30) for row in rows
-    ]
-    cosines = (units[0] * units[1]).sum(1)
-    rho = spearman(cosines, [score for _, _, score in asked])
-    return SimilarityScores(float(rho), len(asked), len(pairs) - len(asked))
+    rho = spearman([cosine for cosine, _ in scored], [rating for _, rating in scored])
+    return SimilarityScores(float(rho), len(scored), len(pairs) - len(scored))
+
+
+def pair_cosines(vectors: VectorTable, pairs: Sequence[tuple[str, str]]) -> list[float | None]:
+    """The cosine of each pair of words, or None if one of them has no vector."""
+    look = _AnyCase(vectors, None)
+    ids = np.array([[look.number(a), look.number(b)] for a, b in pairs], np.int64).reshape(-1, 2)
+    known = (ids >= 0).all(1)
+    cosines: list[float | None] = [None] * len(ids)
+    left, right = (_unit_rows(vectors.matrix[ids[known, side]]) for side in (0, 1))
+    for i, cosine in zip(np.flatnonzero(known).tolist(), (left * right).sum(1).tolist(), strict=True):
+        cosines[i] = cosine
+    return cosines
+
+
+def _unit_rows(rows: Float32[np.ndarray, "n d"]) -> Float64[np.ndarray, "n d"]:
+    rows = np.asarray(rows, np.float64)
+    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-30)
 
 
 def read_similarities(path: Path | str) -> list[tuple[str, str, float]]:

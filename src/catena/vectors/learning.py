@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int, UInt64
 
-from catena.kernels import word2vec_draw as draw
-from catena.kernels import word2vec_learn as learn
+from catena.kernels.word2vec import cpu_learn as learn
+from catena.kernels.word2vec import cpu_sampling as draw
 from catena.randomness import Randomness
 from catena.vectors.config import NCELossConfig, NegativeLossConfig, VectorConfig
 from catena.vectors.model import VectorNetwork, word_parts

@@ -9,11 +9,11 @@ from jaxtyping import Float
 
 from catena.errors import DataError
 from catena.extras import require
-from catena.vectors.table import WordVectors
+from catena.vectors.table import VectorTable
 
 
 def project_to_plane(
-    vectors: WordVectors, words: Sequence[str], perplexity: float = 30.0, seed: int = 0
+    vectors: VectorTable, words: Sequence[str], perplexity: float = 30.0, seed: int = 0
 ) -> Float[np.ndarray, "n 2"]:
     """Coordinates of each word in two dimensions, from vectors scaled to unit length.
 
@@ -35,7 +35,7 @@ def project_to_plane(
     return np.asarray(tsne.fit_transform(rows), np.float64)
 
 
-def words_of_map(vectors: WordVectors, most: int, asked: Sequence[str] = ()) -> list[str]:
+def words_of_map(vectors: VectorTable, most: int, asked: Sequence[str] = ()) -> list[str]:
     """The words to show: the given words and their nearest neighbors, or the first words.
 
     In vectors trained by Catena, the first words are the most frequent. Words without a letter are dropped unless they

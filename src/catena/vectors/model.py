@@ -14,10 +14,10 @@ import numpy as np
 from jaxtyping import Float32, Int
 
 from catena.errors import CheckpointError
-from catena.kernels.word2vec_draw import ngram_parts
+from catena.kernels.word2vec.cpu_sampling import ngram_parts
 from catena.randomness import Randomness
 from catena.vectors.config import SubwordConfig, VectorConfig
-from catena.vectors.words import WordIndex
+from catena.vectors.word_index import WordIndex
 
 if TYPE_CHECKING:
     import torch

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float32, Int
 
 from catena.errors import DataError
-from catena.kernels.nearest import keep_best, keep_best_analogies
+from catena.kernels.top_k.cpu_nearest import keep_best, keep_best_analogies
 
 _CELLS = 1 << 23
 """Number of scores kept in memory: 32 MB."""

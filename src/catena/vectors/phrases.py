@@ -11,9 +11,9 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Float, Int
 
-from catena.kernels.word2vec_words import count_ids, counted_pairs, joined_pairs, moved_pairs
+from catena.kernels.word2vec.cpu_words import count_ids, counted_pairs, joined_pairs, moved_pairs
 from catena.vectors.config import PhraseConfig
-from catena.vectors.words import WordIndex
+from catena.vectors.word_index import WordIndex
 
 _LOW = np.uint64(0xFFFFFFFF)
 

@@ -1,6 +1,6 @@
 """Word vectors with queries: neighbors, analogies, similarities, the odd one out.
 
-vectors = WordVectors.load("vectors.safetensors")
+vectors = VectorTable.load("vectors.safetensors")
 vectors["king"], vectors.most_similar("king"), vectors.analogy("man", "king", "woman")
 """
 
@@ -24,7 +24,7 @@ from catena.errors import DataError, UnknownNameError
 from catena.vectors.config import SubwordConfig, VectorConfig
 from catena.vectors.model import VectorNetwork, word_parts
 from catena.vectors.neighbors import best_analogies, checked_number, lengths, nearest
-from catena.vectors.words import WordIndex
+from catena.vectors.word_index import WordIndex
 
 if TYPE_CHECKING:
     import torch
@@ -44,7 +44,7 @@ class Subwords:
 
 
 @dataclass(frozen=True, eq=False)
-class WordVectors:
+class VectorTable:
     """Words and their vectors: ``matrix[i]`` is the vector of ``words[i]``.
 
     The matrix may be memory-mapped; no method copies it.
@@ -57,7 +57,7 @@ class WordVectors:
     # --- files ------------------------------------------------------------------------------------------------
 
     @classmethod
-    def load(cls, path: str | PathLike[str]) -> WordVectors:
+    def load(cls, path: str | PathLike[str]) -> VectorTable:
         """Load vectors from a run folder or a file. The format is detected by content.
 
         Files may be in Catena's own format (memory-mapped), word2vec (text or binary), GloVe or fastText (``.vec``,
@@ -78,14 +78,14 @@ class WordVectors:
         return cls(words, stored.matrix, subwords)
 
     @classmethod
-    def _of_run(cls, path: Path) -> WordVectors:
+    def _of_run(cls, path: Path) -> VectorTable:
         """The vectors of an unfinished training, from its last checkpoint."""
         checkpoint = last_checkpoint(path) if is_run(path) else open_checkpoint(path)
         settings = load_config(_AnyVectors, checkpoint.folder / CONFIG)
         return cls.of_model(VectorNetwork.of_tensors(settings, checkpoint.weights()))
 
     @classmethod
-    def of_model(cls, model: VectorNetwork, kind: Kind = "word") -> WordVectors:
+    def of_model(cls, model: VectorNetwork, kind: Kind = "word") -> VectorTable:
         """The vectors of a trained model: word vectors, context vectors, or both concatenated."""
         if kind == "context":
             return cls(model.words, np.ascontiguousarray(model.context_vectors()))
@@ -98,7 +98,7 @@ class WordVectors:
         return cls(model.words, matrix, Subwords(model.settings.subwords, rows))
 
     @classmethod
-    def of(cls, words: Sequence[str], matrix: Float[np.ndarray, "v d"]) -> WordVectors:
+    def of(cls, words: Sequence[str], matrix: Float[np.ndarray, "v d"]) -> VectorTable:
         """Vectors from words and an array."""
         if len(words) != len(matrix):
             raise DataError(

@@ -25,8 +25,8 @@ from jaxtyping import Float32, Int
 
 from catena.data.config import TokenizerConfig
 from catena.errors import DataError, DivergedError
-from catena.kernels.word2vec_draw import LINE_END
-from catena.kernels.word2vec_words import cut_pieces
+from catena.kernels.word2vec.cpu_sampling import LINE_END
+from catena.kernels.word2vec.cpu_words import cut_pieces
 from catena.randomness import Randomness
 from catena.vectors.config import VectorConfig
 from catena.vectors.corpus import VectorCorpus, corpus_of_files, corpus_of_sentences, ids_of_sentences
@@ -196,8 +196,8 @@ def _check_neighbors(ids: Int[np.ndarray, " n"], at_once: int = 1 << 20) -> None
         if (is_word[1:] & is_word[:-1]).any():
             return
     raise DataError(
-        "No line has two words to learn from. Split lines into words with --tokens words, or --tokens characters for "
-        "text without blanks, or lower --min-count."
+        "No line has two words to learn from. Split lines into words with --tokenizer words, or --tokenizer "
+        "characters for text without blanks, or lower --min-count."
     )
 
 

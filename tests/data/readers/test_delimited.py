@@ -1,114 +1,123 @@
+"""Records of delimited lines against Python's csv module, and lines that it cannot read."""
+
 from __future__ import annotations
+
+import csv
+import io
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from catena.data.readers import delimited
-from catena.data.readers.delimited import read_csv, read_tsv
-from catena.errors import FormatError
-from tests.data.readers.writing import file_with, labels, texts
+from catena.data.readers.delimited import OPEN_QUOTE, Fields, TableLayout, split_records, unescape
+
+FIELDS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\0"), max_size=6)
+ROWS = st.lists(st.lists(FIELDS, min_size=2, max_size=4), min_size=1, max_size=6)
 
 
-def quoted(field: str) -> str:
-    return '"' + field.replace('"', '""') + '"'
+def records(content: str, layout: TableLayout, width: int | None = None) -> list[Fields]:
+    lines = content.split("\n")
+    lines = lines[:-1] if lines[-1] == "" else lines
+    return list(split_records(enumerate(lines, start=1), layout, width))
 
 
-fields = st.lists(st.one_of(texts(), st.just("two\nlines"), st.just('say "no", he'))).map("".join)
+@given(ROWS, st.sampled_from(",;|\t"), st.sampled_from(['"', "'"]))
+def test_records_equal_the_csv_module(rows: list[list[str]], delimiter: str, quote: str) -> None:
+    stream = io.StringIO()
+    csv.writer(stream, delimiter=delimiter, quotechar=quote, quoting=csv.QUOTE_ALL, lineterminator="\n").writerows(rows)
+    found = records(stream.getvalue(), TableLayout(delimiter, quote))
+    assert [record.values for record in found] == rows
+    begins = [1]
+    for row in rows:
+        begins.append(begins[-1] + 1 + sum(field.count("\n") for field in row))
+    assert [record.line for record in found] == begins[:-1]
 
 
-@given(st.lists(st.tuples(labels, fields), min_size=1), st.sampled_from(",;|\t"))
-def test_csv_round_trip_with_quotes_delimiters_and_line_ends_inside(
-    examples: list[tuple[str, str]], delimiter: str
-) -> None:
-    rows = [("id", "label", "text"), *(("7", label, text) for label, text in examples)]
-    content = "".join(delimiter.join(map(quoted, row)) + "\n" for row in rows)
-    with file_with(content) as path:
-        found = list(read_csv(path, delimiter=delimiter))
-    assert [(e.labels, e.text) for e in found] == [((label,), text) for label, text in examples]
-    begins = [2]
-    for _, text in examples:
-        begins.append(begins[-1] + 1 + text.count("\n"))
-    assert [e.place.line for e in found] == begins[:-1]
+@given(st.lists(st.lists(FIELDS.filter(lambda f: "\\" not in f), min_size=2, max_size=3), min_size=1, max_size=5))
+def test_quotes_escaped_by_a_backslash_come_back(rows: list[list[str]]) -> None:
+    content = "".join(",".join('"' + f.replace('"', '\\"') + '"' for f in row) + "\n" for row in rows)
+    assert [record.values for record in records(content, TableLayout(escape="\\"))] == rows
 
 
-@given(st.lists(st.tuples(labels, texts(without="\t")), min_size=1))
-def test_tsv_round_trip_with_quotes_as_plain_characters(examples: list[tuple[str, str]]) -> None:
-    content = "text\tlabel\n" + "".join(f"{text}\t{label}\n" for label, text in examples)
-    with file_with(content) as path:
-        found = list(read_tsv(path))
-    assert [(e.labels, e.text) for e in found] == [((label,), text) for label, text in examples]
+def test_quote_that_is_not_closed_is_a_character() -> None:
+    content = 'a,b\n"open,c\nd,e\n"f, g",h\n5" wide,i\n"x" y,j\n'
+    found = records(content, TableLayout(), 2)
+    assert [(record.line, record.values, record.note) for record in found] == [
+        (1, ["a", "b"], None),
+        (2, ['"open', "c"], OPEN_QUOTE),
+        (3, ["d", "e"], None),
+        (4, ["f, g", "h"], None),
+        (5, ['5" wide', "i"], None),
+        (6, ['"x" y', "j"], OPEN_QUOTE),
+    ]
+
+
+def test_quote_that_swallows_records_is_a_character() -> None:
+    content = 'a,b\n"open,c\nd,e\nf,"g"\n'
+    found = records(content, TableLayout(), 2)
+    assert [record.values for record in found] == [["a", "b"], ['"open', "c"], ["d", "e"], ["f", "g"]]
+
+
+def test_many_open_quotes_do_not_read_the_file_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delimited, "MAX_OPEN_QUOTES", 5)
+    reads = 0
+
+    def lines():
+        nonlocal reads
+        for i in range(2000):
+            reads += 1
+            yield i + 1, f'"open {i},x'
+
+    found = list(split_records(lines(), TableLayout(), 2))
+    assert len(found) == 2000
+    assert reads == 2000
+    assert all(record.note == OPEN_QUOTE for record in found)
+
+
+def test_record_of_too_many_lines_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delimited, "MAX_RECORD_LINES", 4)
+    content = '"one\ntwo\nthree\nfour",x\n"one\ntwo\nthree\nfour\nfive",x\n'
+    assert [len(record.values) for record in records(content, TableLayout(), 2)] == [2, 1, 1, 1, 1, 2]
 
 
 @pytest.mark.parametrize(
-    ("header", "text", "label"),
+    ("content", "layout", "rows"),
     [
-        ("Review,Sentiment", "x", "y"),
-        ("category , utterance", "y", "x"),
-        ("label,title,sentence", "z", "x"),
-        ("sentence,text,label", "y", "z"),
+        ("a ||| b\nc ||| d\n", TableLayout("|||", None), [["a", "b"], ["c", "d"]]),
+        ('"x" "y z"\n"1" "a b" "c"\n', TableLayout(" "), [["x", "y z"], ["1", "a b", "c"]]),
+        (
+            "+---+---+\n| a | b |\n+---+---+\n| c d | |\n+---+---+\n",
+            TableLayout("|", None, boxed=True),
+            [["a", "b"], ["c d", ""]],
+        ),
+        (" a | b \n---+---\n c | d \n", TableLayout("|", None, boxed=True), [["a", "b"], ["c", "d"]]),
+        ("|a|b|\n|:--|--:|\n|c|d|\n", TableLayout("|", None, boxed=True), [["a", "b"], ["c", "d"]]),
+        ("a\\tb\t\\N\nc\\\\n\td\n", TableLayout("\t", None, database=True), [["a\tb", "\\N"], ["c\\n", "d"]]),
     ],
 )
-def test_columns_are_detected_by_common_names(header: str, text: str, label: str) -> None:
-    row = ",".join("xyz"[: header.count(",") + 1])
-    with file_with(f"{header}\n{row}\n") as path:
-        (example,) = read_csv(path)
-    assert (example.text, example.labels) == (text, (label,))
+def test_tables_of_other_programs(content: str, layout: TableLayout, rows: list[list[str]]) -> None:
+    assert [record.values for record in records(content, layout)] == rows
 
 
-def test_columns_are_set_by_name_or_number() -> None:
-    with file_with("a,b,c\n1,2,3\n") as path:
-        (example,) = read_csv(path, text_column="c", label_column="a")
-        assert (example.text, example.labels) == ("3", ("1",))
-        first, second = read_csv(path, header=False, text_column="2", label_column="3")
-        assert (first.text, first.labels, first.place.line) == ("b", ("c",), 1)
-        assert (second.text, second.labels) == ("2", ("3",))
+@given(st.text(st.sampled_from("ab\t\n\r\\N"), max_size=10))
+def test_unescape_inverts_the_escapes_of_databases(text: str) -> None:
+    written = text.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")
+    if written != "\\N":
+        assert unescape(written) == text
 
 
-def test_texts_without_labels() -> None:
-    with file_with("text\nhello\nyou\n") as path:
-        assert [(e.text, e.labels) for e in read_csv(path, labeled=False)] == [("hello", ()), ("you", ())]
+def test_nul_bytes_are_a_problem_of_their_line() -> None:
+    for layout in (TableLayout(), TableLayout("\t", None)):
+        found = records(f'a{layout.delimiter}b\nc\0{layout.delimiter}d\n"x{layout.delimiter}\0\n', layout)
+        assert [record.problem for record in found] == [None, "with a NUL byte", "with a NUL byte"] or (
+            layout.quote and [record.problem for record in found][:2] == [None, "with a NUL byte"]
+        )
 
 
-def test_multilabel_and_empty_records() -> None:
-    with file_with('text,labels\nx,"a, b"\ny,\n,\n\n') as path:
-        found = [(e.text, e.labels) for e in read_csv(path, separator=",")]
-        assert found == [("x", ("a", "b")), ("y", ()), ("", ()), ("", ())]
-        with pytest.raises(FormatError, match="txt:3 has no labels"):
-            list(read_csv(path))
-
-
-@pytest.mark.parametrize(
-    ("content", "problem"),
-    [
-        ("a,b\n1,2\n", r"txt:1 has no text column with a common name, only 'a', 'b'\. Set one by text_column"),
-        ("text,b\n1,2\n", r"txt:1 has no label column with a common name, only 'text', 'b'\. Set one by label_col"),
-        ("text,label\n1,2\n1,2,3\n", r"txt:3 must have 2 fields \('text', 'label'\) as in the first record, got 3"),
-        ("text,label\n1,\n", r"txt:2 has no label; the line is '1,'\. Fill it in"),
-        ('text,label\n"open,2\n3,4\n', r"txt:2 begins a record with invalid quotes \(unexpected end.*at line 3\)"),
-        ('text,label\n"a"b,2\n', r"txt:2 begins a record with invalid quotes"),
-    ],
-)
-def test_invalid_table_raises_error(content: str, problem: str) -> None:
-    with file_with(content) as path, pytest.raises(FormatError, match=problem):
-        list(read_csv(path))
-
-
-def test_unknown_column_suggests_nearest() -> None:
-    problem = "no column 'lable': did you mean 'label'"
-    with file_with("text,label\n1,2\n") as path, pytest.raises(FormatError, match=problem):
-        list(read_csv(path, label_column="lable"))
-
-
-def test_stray_quote_does_not_consume_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delimited, "MOST_LINES", 10)
-    problem = "txt:2 opens a quote that is not closed within 10 lines"
-    with file_with('text,label\n"stray,2\n' + "3,4\n" * 50) as path, pytest.raises(FormatError, match=problem):
-        list(read_csv(path))
-    with file_with('text,label\n"nine' + "\n" * 9 + 'lines",2\n' + "3,4\n" * 50) as path:
-        assert len(list(read_csv(path))) == 51
-
-
-def test_delimiter_must_be_one_character() -> None:
-    with file_with("a,b\n") as path, pytest.raises(FormatError, match="delimiter must be one character"):
-        list(read_csv(path, delimiter="::"))
+def test_record_of_several_lines_has_the_location_of_its_first_line() -> None:
+    lines = list(enumerate(['a,"b', 'c",d', "e,f,g"], start=1))
+    assert [(record.line, record.values) for record in split_records(lines, TableLayout())] == [
+        (1, ["a", "b\nc", "d"]),
+        (3, ["e", "f", "g"]),
+    ]

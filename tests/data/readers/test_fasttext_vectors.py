@@ -11,7 +11,7 @@ import pytest
 from catena.data.readers.fasttext_vectors import read_fasttext
 from catena.data.readers.vectors import read_vectors
 from catena.errors import FormatError
-from catena.vectors.table import WordVectors
+from catena.vectors.table import VectorTable
 from tests.oracle import word2vec as oracle
 
 WORDS = ["</s>", "where", "日本", "a"]
@@ -44,7 +44,7 @@ def rows_of(longest: int) -> np.ndarray:
 def test_words_have_the_mean_of_their_rows(tmp_path: Path, longest: int, label: bool) -> None:
     path = tmp_path / "model.bin"
     path.write_bytes(model(longest, label=label))
-    vectors, rows = WordVectors.load(path), rows_of(longest)
+    vectors, rows = VectorTable.load(path), rows_of(longest)
     assert list(vectors.words) == WORDS
     assert vectors.words.counts.tolist() == COUNTS
     for i, word in enumerate(WORDS):
@@ -61,7 +61,7 @@ def test_only_wanted_words_are_read(tmp_path: Path) -> None:
     path.write_bytes(model(3))
     some = read_vectors(path, {"a", "where", "never"})
     assert some.words == ("where", "a")
-    np.testing.assert_allclose(some.matrix, WordVectors.load(path).rows(["where", "a"]), rtol=1e-6)
+    np.testing.assert_allclose(some.matrix, VectorTable.load(path).rows(["where", "a"]), rtol=1e-6)
     assert read_fasttext(path, {"a"}).buckets is None
 
 
@@ -80,4 +80,4 @@ def test_unsupported_models_raise_error(tmp_path: Path, data: bytes, message: st
     path = tmp_path / "model.bin"
     path.write_bytes(data)
     with pytest.raises(FormatError, match=message):
-        WordVectors.load(path)
+        VectorTable.load(path)

@@ -1,11 +1,12 @@
-"""Whatever the bytes, a reader counts or raises CatenaError, and recognizing and the doctor never fail."""
+"""Whatever the bytes, a reader counts or raises CatenaError, and detection and inspection never fail."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import tempfile
-from collections.abc import Iterator
+import zipfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,12 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catena.data.detect import detect_format
+from catena.data.dialogue import Exchange
+from catena.data.exchanges import read_exchanges
+from catena.data.formats import FORMATS
 from catena.data.inspection import inspect
-from catena.data.readers.table import FORMATS
+from catena.data.reading import ReadCounter
+from catena.data.records import read_examples, read_pairs
 from catena.errors import CatenaError
-from tests.data.readers.specimens import BY_NAME, SPECIMENS
-
-TEXT_FORMATS = [specimen.format for specimen in SPECIMENS]
+from tests.data.readers.specimens import SPECIMENS, Specimen
+from tests.data.readers.workbooks import workbook
 
 # Pieces that mean something to some format, so that arbitrary files come near to valid ones.
 pieces = st.sampled_from(
@@ -51,58 +55,89 @@ def folder() -> Iterator[Path]:
         yield Path(name)
 
 
-def read_or_refuse(name: str, path: Path, **options: object) -> int | None:
-    """The count, or None with a message that names the file; any other exception fails the test."""
+def read_or_refuse(read: Callable[[ReadCounter | None], Iterator[object]], path: Path) -> int | None:
+    """The count, or None with a message that names the file; any other exception fails the test.
+
+    With a counter the counts reconcile, and nothing is dropped without one.
+    """
+    counter = ReadCounter()
     try:
-        return sum(1 for _ in FORMATS[name].read(path, **options))
+        used = sum(1 for _ in read(counter))
     except CatenaError as error:
         message = str(error)
-    assert str(path) in message
-    return None
+    else:
+        message = ""
+    if message:
+        assert str(path) in message
+        return None
+    assert counter.read == used + len(counter.dropped)
+    assert all(dropped.reason and dropped.place.file for dropped in counter.dropped)
+    with contextlib.suppress(CatenaError):  # damaged records raise an error without a counter
+        assert sum(1 for _ in read(None)) >= used
+    return used
+
+
+def read_format(name: str, path: Path, **options: object) -> int | None:
+    if name == "vectors":
+        return read_or_refuse(lambda counter: iter(()), path)
+    return read_or_refuse(lambda counter: FORMATS[name].read(path, counter=counter, **options), path)
 
 
 @pytest.mark.parametrize("name", list(FORMATS))
-def test_arbitrary_bytes(name: str, folder: Path) -> None:
+def test_arbitrary_bytes_are_read_or_rejected(name: str, folder: Path) -> None:
     path = folder / "soup"
 
     @given(soups | st.binary(max_size=200))
     def check(content: bytes) -> None:
         path.write_bytes(content)
-        read_or_refuse(name, path)
+        read_format(name, path)
 
     check()
 
 
-@pytest.mark.parametrize("name", TEXT_FORMATS)
-def test_mutated_valid_files(name: str, folder: Path) -> None:
+@pytest.mark.parametrize("specimen", SPECIMENS, ids=lambda specimen: specimen.id)
+def test_mutated_files_are_read_or_rejected(specimen: Specimen, folder: Path) -> None:
     path = folder / "mutant"
 
-    @given(mutated(BY_NAME[name].text))
-    def check(content: bytes) -> None:
-        path.write_bytes(content)
-        read_or_refuse(name, path)
-        assert read_or_refuse(name, path, encoding="latin-1") is None or b"\0" not in content
+    @given(mutated(specimen.text * 3), st.sampled_from(["", ".csv", ".tsv", ".jsonl", ".json", ".conll", ".conllu"]))
+    def check(content: bytes, ending: str) -> None:
+        named = path.with_suffix(ending)
+        named.write_bytes(content)
+        read_format(specimen.format, named)
+        read_format(specimen.format, named, encoding="latin-1")
+        read_or_refuse(lambda counter: read_examples(named, counter=counter), named)
+        read_or_refuse(lambda counter: read_pairs(named, counter=counter), named)
+        with contextlib.suppress(CatenaError):
+            assert all(isinstance(exchange, Exchange) for exchange in read_exchanges(named, counter=ReadCounter()))
 
     check()
 
 
-@given(soups | st.one_of([mutated(specimen.text) for specimen in SPECIMENS]))
-def test_recognizing_and_the_doctor_never_fail(content: bytes) -> None:
+@given(
+    soups | st.one_of([mutated(specimen.text) for specimen in SPECIMENS]),
+    st.sampled_from(["", ".csv", ".tsv", ".jsonl", ".json", ".conll", ".conllu", ".zip", ".xlsx"]),
+    st.sampled_from([None, "classify", "tag", "parse", "translate", "transduce", "converse", "compose", "lm"]),
+)
+def test_detection_and_inspection_never_fail(content: bytes, ending: str, task: str | None) -> None:
     with tempfile.TemporaryDirectory() as name:
-        path = Path(name) / "anything"
+        path = Path(name) / f"anything{ending}"
         path.write_bytes(content)
         with contextlib.suppress(CatenaError):  # compressed and damaged
             found = detect_format(path)
             assert found.why
-            if found.format != "unknown":
-                read_or_refuse(found.format, path, **found.options)
-        report = inspect([path, path])
+            if found.is_known:
+                read_format(found.format, path, **found.options)
+        report = inspect([path, path], task=task)
         assert json.loads(json.dumps(report.to_dict()))["files"][0]["path"] == str(path)
-        assert report.lines()
+        assert all(line.isprintable() for line in report.lines())
+        for file in report.files:
+            assert file.findings or file.n_examples
+            if file.n_read is not None and file.is_usable:
+                assert file.n_read == file.n_examples + sum(file.dropped.values())
 
 
 @pytest.mark.parametrize("name", ["parquet", "datasets"])
-def test_mutated_arrow_files(name: str, folder: Path) -> None:
+def test_mutated_arrow_files_are_read_or_rejected(name: str, folder: Path) -> None:
     pa = pytest.importorskip("pyarrow")
     table = pa.table({"text": ["good film", "bad film", "café"], "label": [1, 0, 1]})
     stored = folder / name
@@ -113,7 +148,7 @@ def test_mutated_arrow_files(name: str, folder: Path) -> None:
     (stored / "state.json").write_text(json.dumps({"_data_files": [{"filename": file.name}]}))
     whole = file.read_bytes()
     path = stored if name == "datasets" else file
-    assert read_or_refuse(name, path) == 3
+    assert read_format(name, path) == 3
 
     @given(st.lists(st.tuples(st.integers(0, len(whole) - 1), st.integers(0, 255)), max_size=3), st.integers(0, 40))
     def check(changes: list[tuple[int, int]], cut: int) -> None:
@@ -121,6 +156,22 @@ def test_mutated_arrow_files(name: str, folder: Path) -> None:
         for at, byte in changes:
             content[at] = byte
         file.write_bytes(bytes(content[: len(content) - cut]))
-        read_or_refuse(name, path)
+        read_format(name, path)
+
+    check()
+
+
+def test_mutated_workbooks_are_read_or_rejected(folder: Path) -> None:
+    path = folder / "mutant.xlsx"
+    whole = workbook({"one": [["text", "label"], ["a good film", "yes"], ["a bad film", "no"]]}, zipfile.ZIP_STORED)
+
+    @given(st.lists(st.tuples(st.integers(0, len(whole) - 1), st.integers(0, 255)), max_size=4), st.integers(0, 40))
+    def check(changes: list[tuple[int, int]], cut: int) -> None:
+        content = bytearray(whole)
+        for at, byte in changes:
+            content[at] = byte
+        path.write_bytes(bytes(content[: len(content) - cut]))
+        read_or_refuse(lambda counter: read_examples(path, counter=counter), path)
+        inspect([path])
 
     check()

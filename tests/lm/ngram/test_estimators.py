@@ -33,6 +33,7 @@ def distribution(model, history) -> np.ndarray:
 
 
 def check(model, prob, order) -> None:
+    assert order > 0
     for history in histories(order):
         found = distribution(model, history)
         for event in EVENTS:

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from catena.data.config import VocabularyConfig
 from catena.errors import ConfigError, FormatError
 from catena.lm.ngram import external
+from catena.lm.ngram.array_storage import MappedSpace, resident_bytes
 from catena.lm.ngram.building import counted_ids
 from catena.lm.ngram.counts import count_ids
 from catena.lm.ngram.external import ExternalCounter
 from catena.lm.ngram.model import NgramModel
-from catena.lm.ngram.space import MappedSpace, resident_bytes
 from tests.lm.ngram.texts import FIRST, letters, orders, sentences
 
 MEMORY = 32 << 20

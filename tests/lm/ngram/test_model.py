@@ -237,6 +237,7 @@ def test_parallel_sentences_do_not_affect_each_other():
     together = [torch.tensor(row, dtype=torch.int64) for row in rows]
     padded = torch.nn.utils.rnn.pad_sequence(together, batch_first=True)
     found = model.token_log_probs(padded, torch.tensor([len(row) for row in rows]))
+    assert len(rows) > 0
     for i, row in enumerate(rows):
         state = model.start(1)
         for t, word in enumerate(row):
@@ -251,8 +252,8 @@ def test_packed_models_check_ids_and_states_before_a_kernel_runs(estimator):
     zeros, n, v = np.zeros(1, np.int64), packed.n_states, packed.v
     ids, ends = np.zeros(3, np.int32), np.array([1, 3])
     for call, what in (
-        (lambda: packed.step(zeros, np.array([v])), f"words must be from 0 to {v - 1}, got {v}"),
-        (lambda: packed.step(zeros, np.array([-1])), "words .* got -1"),
+        (lambda: packed.step(zeros, np.array([v])), f"ids must be from 0 to {v - 1}, got {v}"),
+        (lambda: packed.step(zeros, np.array([-1])), "ids .* got -1"),
         (lambda: packed.step(np.array([n]), zeros), f"states must be from 0 to {n - 1}, got {n}"),
         (lambda: packed.step(zeros, np.zeros(2, np.int64)), "words must be one for each of 1 states, got 2"),
         (lambda: packed.spread(np.array([-1])), "states .* got -1"),

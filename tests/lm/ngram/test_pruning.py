@@ -51,8 +51,9 @@ def test_entropy_pruning_removes_bigrams_below_the_threshold():
     model = trained(RICH, 2)
     trie = model.packed.trie()
     base = np.exp(model.packed.unigrams.astype(np.float64))
-    for word, p in zip(trie.shape.spelled(2).tolist(), trie.log_probs[slice(*trie.shape.grams(2))], strict=True):
-        history, w = word
+    bigrams = trie.shape.spelled(2).tolist()
+    assert bigrams
+    for (history, w), p in zip(bigrams, trie.log_probs[slice(*trie.shape.grams(2))], strict=True):
         row = np.exp(
             model.packed.spread(model.packed.step(np.zeros(1, np.int64), np.array([history]))[0])[0].astype(np.float64)
         )
@@ -69,7 +70,7 @@ def test_entropy_pruning_removes_bigrams_below_the_threshold():
         for threshold, gone in ((cost * 0.98, False), (cost * 1.02, True)):
             if cost > 1e-6:
                 part = model.pruned(threshold).packed.trie()
-                assert ([history, w] not in part.shape.spelled(2).tolist()) == gone, (word, p, cost)
+                assert ([history, w] not in part.shape.spelled(2).tolist()) == gone, (history, w, p, cost)
 
 
 def test_light_entropy_pruning_costs_little_perplexity():

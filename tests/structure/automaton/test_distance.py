@@ -228,6 +228,7 @@ def test_distances_are_totals_to_and_from_each_state(backend: str, plain: Plain)
         for semiring in (LogSemiring(), MaxSemiring(), TropicalSemiring()):
             same = machine.over(semiring)
             there, onward = distances(same), distances(same, backwards=True)
+            assert len(there) == len(onward) == n
             for q in range(n):
                 only = semiring.lift(nowhere.index_fill(0, torch.tensor(q), 0.0))
                 assert near(there[q].item(), total(same.with_weights(same.weight, same.initial, only)).item())
@@ -259,6 +260,7 @@ def test_expected_counts_of_cyclic_machines(backend: str, plain: Plain) -> None:
     machine = built(plain)
     with use_backend(backend):
         counts = arc_marginals(machine)
+        assert len(counts) == machine.n_arcs
         for i in range(machine.n_arcs):
             values = torch.zeros(machine.n_arcs).double().index_fill(0, torch.tensor(i), 1.0)
             mean = total(machine.over(ExpectationSemiring(), values))[1]

@@ -18,7 +18,7 @@ from catena.structure.automaton.ngrams import from_ngram_table
 from catena.structure.automaton.paths import PathDistribution
 from catena.structure.automaton.rational import concatenate, connect, union
 from catena.structure.automaton.search import best_paths, best_strings
-from catena.structure.automaton.table import TransitionTable
+from catena.structure.automaton.transition_table import TransitionTable
 from catena.structure.automaton.wfsa import FAILURE, Automaton
 from catena.structure.backend import use_backend
 from catena.structure.semirings import BooleanSemiring, LogSemiring

@@ -255,6 +255,7 @@ def test_distances_are_nan_where_a_path_reads_nan(backend: str, plain: Plain, da
     with use_backend(backend):
         for semiring in (LogSemiring(), MaxSemiring()):
             found = distances(machine.over(semiring), backwards).tolist()
+            assert len(found) == n
             for q in range(n):
                 here = tuple(0.0 if r == q else NEVER for r in range(n))
                 part = replace(plain, initial=here) if backwards else replace(plain, final=here)

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-import torch
+from torch import Tensor
 
 from catena import config as configs
+from catena.data.examples import LabeledText
+from catena.data.reading import ReadCounter
 from catena.randomness import Randomness
-from catena.tasks.classify.application import new_model
+from catena.tasks.base import BaseTask, EvaluationResult, Origin
 from catena.tasks.classify.config import ClassifyConfig
-from catena.tasks.classify.dataset import from_lists, prepare
+from catena.tasks.classify.data import ClassifyRows, from_lists
 from catena.tasks.classify.task import ClassifyTask
+from catena.tasks.neural import NetworkTraining
+from catena.tasks.sources import Sources
 from catena.training.loop import train
 from catena.training.report import SilentReporter
 
@@ -21,20 +26,46 @@ def config_of(values: dict[str, Any] | None = None) -> ClassifyConfig:
     return configs.parse(ClassifyConfig, values or {})
 
 
-def task_of(
-    config: ClassifyConfig, texts: Sequence[str], labels: Sequence[Any], dev: Sequence[str] | None = None
-) -> ClassifyTask:
-    """A task on lists. ``dev`` has texts with the same labels; default: the training texts."""
+def prepared(
+    config: ClassifyConfig, given: Mapping[str, Sequence[LabeledText]] | None = None
+) -> tuple[NetworkTraining, ReadCounter]:
+    """A new model with the data of a config, or with given examples, and what was read and dropped."""
+    sources = Sources(ClassifyTask, config, given)
+    return ClassifyTask.prepare(config, sources, Origin(Randomness(config.seed))), sources.counter
+
+
+def examples(texts: Sequence[str], labels: Sequence[Any]) -> list[LabeledText]:
+    """Texts with one label or a list of labels each."""
     rows = [list(some) if isinstance(some, (list, tuple)) else [str(some)] for some in labels]
-    randomness = Randomness(config.seed)
-    sources = {"train": from_lists(texts, rows, "train"), "dev": from_lists(dev or texts, rows, "dev")}
-    data = prepare(config, randomness, sources)
-    return ClassifyTask(config, data, new_model(config, data, randomness), torch.device("cpu"), randomness)
+    return list(from_lists(texts, rows, "X"))
 
 
-def fit(config: ClassifyConfig, texts: Sequence[str], labels: Sequence[Any]) -> tuple[ClassifyTask, dict[str, float]]:
+def task_of(config: ClassifyConfig, texts: Sequence[str], labels: Sequence[Any]) -> NetworkTraining:
+    """A new model with lists as train and dev."""
+    some = examples(texts, labels)
+    return prepared(config, {"train": some, "dev": some})[0]
+
+
+def classifier(training: NetworkTraining) -> ClassifyTask:
+    assert isinstance(training.task, ClassifyTask)
+    return training.task
+
+
+def logits(training: NetworkTraining, rows: ClassifyRows) -> Tensor:
+    """The scores of the classes of some texts."""
+    return classifier(training)._logits(rows)
+
+
+def fit(
+    config: ClassifyConfig, texts: Sequence[str], labels: Sequence[Any]
+) -> tuple[NetworkTraining, dict[str, float]]:
     """Train on lists and return the scores on the same lists."""
-    task = task_of(config, texts, labels)
-    train(task, config.training, None, task.randomness, SilentReporter())
-    task.model.eval()
-    return task, task.evaluate().scores
+    training = task_of(config, texts, labels)
+    train(training, config.training, None, training.randomness, SilentReporter())
+    training.model.eval()
+    return training, training.evaluate().scores
+
+
+def evaluate(task: BaseTask[Any, Any, Any, Any], path: Path | str) -> EvaluationResult:
+    """The scores of a model on a file."""
+    return task.evaluate(task.read(task.config, Path(path), ReadCounter()))

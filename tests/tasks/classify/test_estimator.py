@@ -60,12 +60,12 @@ def test_saved_and_loaded(tmp_path: Path) -> None:
         model.save(tmp_path / "model")
 
 
-def test_settings_set_any_config_option() -> None:
-    model = small(settings={"model.features.ngrams": 1, "tokenizer.kind": "characters"}).fit(X[:60], Y[:60])
-    assert model.config_.model.features.ngrams == 1
-    assert model.config_.tokenizer.kind == "characters"
+def test_keywords_set_any_config_option() -> None:
+    model = small(ngrams=1, tokenizer="characters").fit(X[:60], Y[:60])
+    assert model.task_.config.model.features.ngrams == 1  # type: ignore[attr-defined]
+    assert model.task_.config.tokenizer.kind == "characters"  # type: ignore[attr-defined]
     with pytest.raises(ConfigError, match="did you mean 'ngrams'"):
-        small(settings={"model.features.ngram": 1}).fit(X, Y)
+        small(ngram=1)
 
 
 def test_invalid_arguments_are_rejected() -> None:
@@ -85,20 +85,19 @@ def test_estimator_works_in_scikit_learn() -> None:
     from sklearn.pipeline import Pipeline
     from sklearn.preprocessing import FunctionTransformer
 
-    model = small(settings={"model.features.ngrams": 1})
+    model = small(ngrams=1)
     twin = base.clone(model)
     assert twin is not model
     assert twin.get_params() == model.get_params()
     assert base.is_classifier(model)
     pipeline = Pipeline([("lower", FunctionTransformer(_lower)), ("model", small())])
     assert pipeline.fit(X, Y).score(X, Y) > 0.5
-    poor, good = {"model.features.min_count": 12}, {"model.features.ngrams": 1}
-    search = GridSearchCV(small(), {"settings": [poor, good]}, cv=2).fit(X, Y)
-    assert search.best_params_ == {"settings": good}
+    search = GridSearchCV(small(ngrams=1), {"features_min_count": [12, 1]}, cv=2).fit(X, Y)
+    assert search.best_params_ == {"features_min_count": 1}
     assert search.predict(X[:2]).shape == (2,)
     assert len(cross_val_score(small(), X, Y, cv=2)) == 2
-    with pytest.raises(ConfigError, match="no argument 'rate'"):
-        model.set_params(rate=3)
+    with pytest.raises(ConfigError, match="TextClassifier has no option 'learning_rat'"):
+        model.set_params(learning_rat=3)
 
 
 def _lower(texts: list[str]) -> list[str]:

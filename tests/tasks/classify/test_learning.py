@@ -5,9 +5,10 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+import numpy as np
 import pytest
 
-from tests.tasks.classify.helpers import config_of, fit, task_of
+from tests.tasks.classify.helpers import classifier, config_of, fit, task_of
 
 
 def boolean(function: Any, n: int) -> tuple[list[str], list[str]]:
@@ -23,7 +24,7 @@ def xor(inputs: tuple[int, ...]) -> bool:
     return sum(inputs) % 2 == 1
 
 
-def perceptron(epochs: int = 100) -> Any:
+def perceptron(epochs: int = 40) -> Any:
     return config_of(
         {
             "model": {"kind": "perceptron", "features": {"ngrams": 1}},
@@ -107,7 +108,7 @@ def test_three_sigmoid_units_learn_the_identity_of_eight() -> None:
     texts = [f"w{i}" for i in range(8)]
     task, scores = fit(config, texts, [str(i) for i in range(8)])
     assert scores["accuracy"] == 1.0
-    batch = task.data.texts.batch(task.data.train, task.data.labels, task.device)
+    batch = classifier(task).collate(task.data.train, np.arange(8))
     codes = task.model(batch).hidden
     assert codes is not None
     assert codes.shape == (8, 3), "the output layer reads three numbers per word"

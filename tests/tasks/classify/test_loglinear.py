@@ -41,11 +41,11 @@ def probabilities(model: LinearClassifier, words: Counter, ids: dict[str, int]) 
 
 
 def vocabulary(task) -> dict[str, int]:
-    return {task.data.encoding.name(i): i for i in range(task.data.encoding.size)}
+    return {task.task.encoding.texts.name(i): i for i in range(task.task.encoding.texts.size)}
 
 
 def test_gradient_is_expected_minus_observed_counts(task) -> None:
-    ids, names = vocabulary(task), task.data.names
+    ids, names = vocabulary(task), task.task.names
     batch = task.epoch(1).batch(0)
     task.loss(batch).total.backward()
     wanted = np.zeros(task.model.features.weight.shape)
@@ -60,7 +60,7 @@ def test_gradient_is_expected_minus_observed_counts(task) -> None:
 
 def test_hessian_is_the_covariance_of_the_features(task) -> None:
     # Of the log-likelihood of one text, with the feature vector f(x, y) = counts of x in the block of y.
-    ids, k = vocabulary(task), len(task.data.names)
+    ids, k = vocabulary(task), len(task.task.names)
     text = Counter(TEXTS[0].split())
     row = torch.zeros(len(ids), dtype=torch.float64)
     for word, count in text.items():

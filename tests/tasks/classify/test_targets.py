@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-import catena
+from catena import config as configs
 from catena.cli.main import main
 from catena.data.samples.corpus import load_sample, sample_path
 from catena.errors import DataError
+from catena.tasks.classify.config import ClassifyConfig
 from catena.tasks.classify.estimator import TextClassifier
-from catena.tasks.estimators import Classes, Targets, as_targets, as_texts
+from catena.tasks.targets import Classes, Targets, as_targets, as_texts
 
 EXAMPLES = load_sample("dev")[:90]
 X, Y = [e.text for e in EXAMPLES], [e.labels[0] for e in EXAMPLES]
@@ -185,7 +186,7 @@ def test_tables_of_several_columns_are_rejected_as_texts(texts: Any) -> None:
 
 def test_loaded_classifier_keeps_its_parameters(tmp_path: Path) -> None:
     base = pytest.importorskip("sklearn.base")
-    model = small(seed=3, dev_fraction=0.2, settings={"model.features.ngrams": 1}).fit(X, Y)
+    model = small(seed=3, dev_fraction=0.2, ngrams=1).fit(X, Y)
     model.save(tmp_path / "one")
     again = TextClassifier.load(tmp_path / "one")
     assert again.get_params() == model.get_params()
@@ -201,10 +202,9 @@ def test_estimator_of_a_command_line_run_has_its_config(tmp_path: Path) -> None:
     words += ["--loss", "hinge", "--seed", "4", "-q", "-o", tmp_path / "run"]
     assert main([str(word) for word in words]) == 0
     model = TextClassifier.load(tmp_path / "run")
-    assert (model.model, model.max_epochs, model.seed) == ("loglinear", 2, 4)
-    assert model.settings == {"model.features.ngrams": 1, "loss.kind": "hinge"}
-    run = catena.load(tmp_path / "run").config
-    own = model._config(several=False)
+    assert (model.model, model.max_epochs, model.seed, model.ngrams) == ("loglinear", 2, 4, 1)  # type: ignore[attr-defined]
+    run: Any = model.task_.config
+    own = configs.parse(ClassifyConfig, model.config_values())
     assert own.model_copy(update={"data": run.data, "machine": run.machine}) == run
     model.save(tmp_path / "model")
     assert TextClassifier.load(tmp_path / "model").get_params() == model.get_params()

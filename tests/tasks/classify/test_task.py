@@ -11,8 +11,9 @@ import torch.nn.functional as F
 
 from catena.data.samples.corpus import load_sample
 from catena.errors import ConfigError
+from catena.tasks.classify.data import ClassifyRows
 from catena.tasks.classify.model import VectorClassifier, log_probabilities
-from tests.tasks.classify.helpers import config_of, fit, task_of
+from tests.tasks.classify.helpers import classifier, config_of, fit, logits, task_of
 
 TEXTS = ["good film", "bad film", "a very good film", "bad plot", "plot", "good good"]
 LABELS = ["pos", "neg", "pos", "neg", "neu", "pos"]
@@ -98,10 +99,10 @@ def test_batches_of_any_size_give_the_same_scores(model: str) -> None:
     task = task_of(config(model), TEXTS, LABELS)
     task.model.eval()
     rows = task.data.train
-    together = task.logits(rows)
-    for row in rows:
-        alone = task.logits(np.array([row]))
-        assert torch.allclose(alone[0], together[list(rows).index(row)], atol=1e-5)
+    together = logits(task, rows)
+    for i, row in enumerate(rows.rows):
+        alone = logits(task, ClassifyRows(rows.texts, np.array([row]), [rows.gold[i]]))
+        assert torch.allclose(alone[0], together[i], atol=1e-5)
 
 
 def test_batch_counts_tokens_without_padding() -> None:
@@ -115,12 +116,12 @@ def test_mean_loss_equals_torch() -> None:
     task = task_of(config("cnn"), TEXTS, LABELS)
     task.model.eval()
     batch = task.epoch(1).batch(0)
-    logits = task.model(batch).logits
-    assert task.loss(batch).total.item() == pytest.approx(F.cross_entropy(logits, batch.labels).item(), abs=1e-6)
+    scores = task.model(batch).logits
+    assert task.loss(batch).total.item() == pytest.approx(F.cross_entropy(scores, batch.labels).item(), abs=1e-6)
     smoothed = task_of(config("cnn", {"loss": {"label_smoothing": 0.2}}), TEXTS, LABELS)
     smoothed.model.load_state_dict(task.model.state_dict())
     smoothed.model.eval()
-    wanted = F.cross_entropy(logits, batch.labels, label_smoothing=0.2)
+    wanted = F.cross_entropy(scores, batch.labels, label_smoothing=0.2)
     assert smoothed.loss(batch).total.item() == pytest.approx(wanted.item(), abs=1e-6)
 
 
@@ -169,35 +170,36 @@ def test_sparsity_penalty_of_a_bag_uses_the_sample_of_each_model() -> None:
     batch = plain.epoch(1).batch(0)
     hidden = plain.model(batch).hidden
     assert hidden is not None
-    assert plain._bootstrap is not None
-    each = [(plain._bootstrap[m, batch.examples] * hidden[m].abs().sum(1)).mean() for m in range(3)]
+    counts = classifier(plain)._bootstrap
+    assert counts is not None
+    each = [(counts[m, batch.examples] * hidden[m].abs().sum(1)).mean() for m in range(3)]
     wanted = plain.loss(batch).total + 0.5 * sum(each)
     assert penalized.loss(batch).total.item() == pytest.approx(wanted.item(), abs=1e-5)
 
 
 def test_models_of_a_bag_train_on_their_own_samples() -> None:
     task = task_of(config("loglinear", {"bagging": {"members": 3}}), TEXTS, LABELS)  # style: option name
-    counts = task._bootstrap
+    counts = classifier(task)._bootstrap
     assert counts is not None
-    train = torch.from_numpy(task.data.train)
+    train = torch.from_numpy(task.data.train.rows)
     assert counts[:, train].sum(1).tolist() == [6.0, 6.0, 6.0]
     assert len({tuple(row) for row in counts[:, train].tolist()}) > 1
     with torch.no_grad():
         for p in task.model.parameters():
             p.normal_()
     batch = task.epoch(1).batch(0)
-    logits = task.model(batch).logits
-    each = torch.stack([F.cross_entropy(m, batch.labels, reduction="none") for m in logits])
+    scores = task.model(batch).logits
+    each = torch.stack([F.cross_entropy(m, batch.labels, reduction="none") for m in scores])
     wanted = (each * counts[:, batch.examples]).mean(1).sum()
     assert task.loss(batch).total.item() == pytest.approx(wanted.item(), abs=1e-5)
 
 
 def test_bag_averages_probabilities_not_scores() -> None:
-    logits = torch.randn(4, 5, 3, dtype=torch.float64)
-    found = log_probabilities(logits, False, torch.ones((), dtype=torch.float64)).exp()
-    assert torch.allclose(found, logits.softmax(-1).mean(0), atol=1e-12)
-    several = log_probabilities(logits, True, torch.ones((), dtype=torch.float64)).exp()
-    assert torch.allclose(several, logits.sigmoid().mean(0), atol=1e-12)
+    scores = torch.randn(4, 5, 3, dtype=torch.float64)
+    found = log_probabilities(scores, False, torch.ones((), dtype=torch.float64)).exp()
+    assert torch.allclose(found, scores.softmax(-1).mean(0), atol=1e-12)
+    several = log_probabilities(scores, True, torch.ones((), dtype=torch.float64)).exp()
+    assert torch.allclose(several, scores.sigmoid().mean(0), atol=1e-12)
 
 
 def test_temperature_is_fitted_on_dev_and_does_not_affect_training() -> None:
@@ -213,14 +215,14 @@ def test_temperature_is_fitted_on_dev_and_does_not_affect_training() -> None:
     temperature = task.model.temperature.item()
     assert temperature != 1.0
     assert task.loss(batch).total.item() == sure != before
-    logits = task.logits(task.data.dev).double()
-    labels = torch.from_numpy(task.data.labels[task.data.dev])
-    (n, k), near = logits.shape, (temperature, 0.9 * temperature, 1.1 * temperature)
+    dev = logits(task, task.data.dev).double()
+    labels = torch.tensor([classifier(task).labels.index(label) for (label,) in task.data.dev.gold])
+    (n, k), near = dev.shape, (temperature, 0.9 * temperature, 1.1 * temperature)
     spread = k / (k - 1) / (n + 2)  # 1 / (n + 2) goes to the labels other than the gold one
-    at = {t: F.cross_entropy(logits / t, labels, label_smoothing=spread).item() for t in near}
+    at = {t: F.cross_entropy(dev / t, labels, label_smoothing=spread).item() for t in near}
     assert 0.01 < temperature < 100, "the ends of its range would prove nothing"
     assert min(at, key=lambda t: at[t]) == temperature
-    assert scores["log_loss"] == pytest.approx(F.cross_entropy(logits / temperature, labels).item(), abs=1e-6)
+    assert scores["log_loss"] == pytest.approx(F.cross_entropy(dev / temperature, labels).item(), abs=1e-6)
 
 
 def test_small_network_learns_the_sample_corpus() -> None:
@@ -228,8 +230,9 @@ def test_small_network_learns_the_sample_corpus() -> None:
     values = {"training": {"max_epochs": 8, "learning_rate": 0.01}, "batches": {"batch_size": 25}}
     task, scores = fit(config("cnn", values), [e.text for e in examples], [e.labels[0] for e in examples])
     assert scores["accuracy"] > 0.5  # guessing gives 1 in 15
-    assert scores["accuracy"] == pytest.approx(
-        float((task.logits(task.data.dev).argmax(1).numpy() == task.data.labels[task.data.dev]).mean())
+    best = [classifier(task).labels[j] for j in logits(task, task.data.dev).argmax(1)]
+    assert scores["accuracy"] == np.mean(
+        [(label,) == gold for label, gold in zip(best, task.data.dev.gold, strict=True)]
     )
 
 

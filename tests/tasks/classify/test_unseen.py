@@ -10,15 +10,10 @@ import numpy as np
 import pytest
 import torch
 
-import catena
-from catena.randomness import Randomness
-from catena.tasks.classify.application import ClassifyApplication
-from catena.tasks.classify.dataset import from_lists, prepare, split
-from catena.tasks.classify.scoring import compute_scores, metric_signatures
-from catena.tasks.classify.trees.dataset import prepare_trees
+from catena.tasks.runs import load_task, train_run
 from catena.training.report import SilentReporter
-from tests.tasks.classify.helpers import config_of
-from tests.tasks.classify.trees.helpers import MODELS, TREEBANK, tree_config, treebank
+from tests.tasks.classify.helpers import classifier, config_of, evaluate, examples, prepared
+from tests.tasks.classify.trees.helpers import MODELS, TREEBANK, tree_config, tree_task, treebank
 
 TRAIN = [("sun", "bright sky"), ("rain", "wet street"), ("snow", "white field")] * 8
 TEST = [("sun", "bright field"), ("rain", "wet sky"), ("snow", "white street")]
@@ -39,13 +34,13 @@ def train_on(
     dev = write(folder / "dev.tsv", TEST + test)
     config = config_of(
         {
-            "data": {**files, "dev": dev, "format": "tsv-label", **data},
+            "data": {**files, "dev": dev, "input_format": "tsv", **data},
             "model": {"kind": "loglinear"},
             "training": {"max_epochs": 4},
         }
     )
-    trained = ClassifyApplication().train(config, folder / "run", SilentReporter())
-    return catena.load(folder / "run"), {"dev": trained.scores, "test": trained.test_scores}
+    trained = train_run(config, folder / "run", SilentReporter())
+    return load_task(folder / "run"), {"dev": trained.scores, "test": trained.test_scores}
 
 
 def test_label_of_test_file_does_not_change_weights(tmp_path: Path) -> None:
@@ -69,28 +64,28 @@ def test_evaluate_counts_unseen_labels_as_errors(tmp_path: Path) -> None:
     model, _ = train_on(tmp_path / "a", TEST)
     rows = [*TEST, ("fog", "grey sky"), ("hail", "white street"), ("fog", "bright field")]
     path = Path(write(tmp_path / "more.tsv", rows))
-    report = model.evaluate(path)
+    report = evaluate(model, path)
     gold, found = [label for label, _ in rows], [p.label for p in model.predict([text for _, text in rows])]
-    assert report.scores["accuracy"] == pytest.approx(strangers.accuracy_score(gold, found))
-    assert report.scores["macro_f1"] == pytest.approx(strangers.f1_score(gold, found, average="macro"))
-    known = model.predict_proba([text for _, text in TEST])
+    assert report.scores()["accuracy"] == pytest.approx(strangers.accuracy_score(gold, found))
+    assert report.scores()["macro_f1"] == pytest.approx(strangers.f1_score(gold, found, average="macro"))
+    known = np.exp(model.log_probabilities([text for _, text in TEST]))
     losses = [-math.log(row[model.labels.index(label)]) for row, (label, _) in zip(known, TEST, strict=True)]
-    assert report.scores["log_loss"] == pytest.approx(np.mean(losses))
-    assert report.signatures["log_loss"] == "log-loss|unit:nats|labels:seen|n=3"
-    assert report.lines[1] == (
+    assert report.scores()["log_loss"] == pytest.approx(np.mean(losses))
+    assert report.signatures()["log_loss"] == "log-loss|unit:nats|n=3"
+    assert report.notes()[0] == (
         "this file: 3 texts have a label that training never showed ('fog' 2, 'hail' 1); they count as errors"
     )
-    answers = model.answers(path, "macro_f1")
-    assert answers.right == [(label,) for label in gold]
-    assert answers.measure(answers.right, answers.given) == pytest.approx(report.scores["macro_f1"])
+    paired = report.paired("macro_f1")
+    assert list(paired.references) == list(gold)
+    assert paired.metric(paired.references, paired.predictions) == pytest.approx(report.scores()["macro_f1"])
 
 
 def test_evaluate_file_with_only_unseen_labels(tmp_path: Path) -> None:
     model, _ = train_on(tmp_path / "a", TEST)
-    report = model.evaluate(Path(write(tmp_path / "fog.tsv", [("fog", "grey sky"), ("fog", "grey street")])))
-    assert report.scores["accuracy"] == 0
-    assert "log_loss" not in report.scores
-    assert "log_loss" not in report.signatures
+    report = evaluate(model, Path(write(tmp_path / "fog.tsv", [("fog", "grey sky"), ("fog", "grey street")])))
+    assert report.scores()["accuracy"] == 0
+    assert "log_loss" not in report.scores()
+    assert "log_loss" not in report.signatures()
 
 
 def test_unseen_labels_among_several(tmp_path: Path) -> None:
@@ -101,21 +96,21 @@ def test_unseen_labels_among_several(tmp_path: Path) -> None:
     model, scores = train_on(tmp_path / "other", test, MULTI, **several)
     assert model.labels == plain.labels == ("rain", "snow", "sun", "warm")
     path = tmp_path / "other" / "test.tsv"
-    report = model.evaluate(path)
+    report = evaluate(model, path)
     names = (*model.labels, "fog")
     gold = np.array([[name in label.split("|") for name in names] for label, _ in test], int)
     guess = [p.labels for p in model.predict([text for _, text in test])]
     found = np.array([[name in labels for name in names] for labels in guess], int)
     occurring = np.flatnonzero((gold + found).any(0))
-    assert report.scores["accuracy"] == pytest.approx(strangers.accuracy_score(gold, found))
-    assert report.scores["micro_f1"] == pytest.approx(strangers.f1_score(gold, found, average="micro"))
+    assert report.scores()["accuracy"] == pytest.approx(strangers.accuracy_score(gold, found))
+    assert report.scores()["micro_f1"] == pytest.approx(strangers.f1_score(gold, found, average="micro"))
     macro = strangers.f1_score(gold[:, occurring], found[:, occurring], average="macro")
-    assert report.scores["macro_f1"] == pytest.approx(macro)
-    rows = model.predict_proba([text for _, text in test])
+    assert report.scores()["macro_f1"] == pytest.approx(macro)
+    rows = np.exp(model.log_probabilities([text for _, text in test]))
     by_hand = np.where(gold[:, :4] == 1, np.log(rows), np.log1p(-rows)).sum(1)
-    assert report.scores["log_loss"] == pytest.approx(-by_hand.mean(), rel=1e-6)
-    assert scores["test"]["micro_f1"] == pytest.approx(report.scores["micro_f1"])
-    assert "2 labels of texts are ones that training never showed ('fog' 2)" in report.lines[1]
+    assert report.scores()["log_loss"] == pytest.approx(-by_hand.mean(), rel=1e-6)
+    assert scores["test"]["micro_f1"] == pytest.approx(report.scores()["micro_f1"])
+    assert "2 labels of texts are ones that training never showed ('fog' 2)" in report.notes()[0]
 
 
 def test_unseen_labels_of_trees(tmp_path: Path) -> None:
@@ -123,47 +118,34 @@ def test_unseen_labels_of_trees(tmp_path: Path) -> None:
     other = treebank(tmp_path, more, "more.txt")
     plain = tree_config(tmp_path, MODELS["tree_lstm"])
     config = tree_config(tmp_path, MODELS["tree_lstm"], data={"dev": other, "test": other})
-    assert prepare_trees(config, Randomness(0)).names == prepare_trees(plain, Randomness(0)).names
-    trained = ClassifyApplication().train(config, tmp_path / "run", SilentReporter())
-    model = catena.load(tmp_path / "run")
+    assert tree_task(config).task.encoding.names == tree_task(plain).task.encoding.names
+    trained = train_run(config, tmp_path / "run", SilentReporter())
+    model = load_task(tmp_path / "run")
     assert "9" not in model.labels
-    report = model.evaluate(Path(other))
-    alone = model.evaluate(Path(treebank(tmp_path)))
-    assert report.scores["accuracy"] == pytest.approx(alone.scores["accuracy"] * 8 / 9)
-    assert report.scores["log_loss"] == pytest.approx(alone.scores["log_loss"])
-    assert report.scores["binary_accuracy"] == alone.scores["binary_accuracy"]
-    assert trained.test_scores["node_accuracy"] == pytest.approx(report.scores["node_accuracy"])
-    assert "3 nodes have a label that training never showed ('9' 3)" in report.lines[1]
-    assert set(report.signatures) == set(report.scores)
+    report = evaluate(model, other)
+    alone = evaluate(model, treebank(tmp_path))
+    assert report.scores()["accuracy"] == pytest.approx(alone.scores()["accuracy"] * 8 / 9)
+    assert report.scores()["log_loss"] == pytest.approx(alone.scores()["log_loss"])
+    assert report.scores()["binary_accuracy"] == alone.scores()["binary_accuracy"]
+    assert trained.test_scores["node_accuracy"] == pytest.approx(report.scores()["node_accuracy"])
+    assert "3 nodes have a label that training never showed ('9' 3)" in report.notes()[0]
+    assert set(report.signatures()) == set(report.scores())
 
 
 def test_held_out_fold_adds_no_class() -> None:
     texts = [f"word{i}" for i in range(12)]
-    labels = [["a"], ["b"]] * 5 + [["c"], ["d"]]
-    found = set()
+    labels = ["a", "b"] * 5 + ["c", "d"]
+    missing = set()
     for fold in range(3):
-        config = config_of({"data": {"folds": 3, "fold": fold}})
-        data = prepare(config, Randomness(0), {"train": from_lists(texts, labels, "X")})
-        inside = {labels[i][0] for i in (*data.train, *data.dev)}
-        assert set(data.names.names) == inside
-        assert set(data.unseen) == {"a", "b", "c", "d"} - inside
-        found |= set(data.unseen)
-    assert found == {"c", "d"}
+        training, _ = prepared(config_of({"data": {"folds": 3, "fold": fold}}), {"train": examples(texts, labels)})
+        inside = {label for part in (training.data.train, training.data.dev) for (label,) in part.gold}
+        assert set(classifier(training).labels) == inside
+        missing |= set(labels) - inside
+    assert missing == {"c", "d"}
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_split_keeps_the_only_example_of_a_class_in_train(seed: int) -> None:
-    classes = np.array([0] * 30 + [1, 2, 3])
-    train, held = split(np.arange(33), classes, 0.1, Randomness(seed).numpy("dev"))
-    assert set(classes[train]) == {0, 1, 2, 3}
-    assert set(classes[held]) == {0}
-
-
-def test_scores_of_ids_above_the_classes() -> None:
-    log_probs = np.log(np.array([[0.7, 0.3], [0.4, 0.6], [0.9, 0.1]]))
-    labels = np.array([0, 1, 2])
-    scores = compute_scores(log_probs, labels, several=False)
-    assert scores["accuracy"] == pytest.approx(2 / 3)
-    assert scores["macro_f1"] == pytest.approx((2 / 3 + 1 + 0) / 3)
-    assert scores["log_loss"] == pytest.approx(-(math.log(0.7) + math.log(0.6)) / 2)
-    assert metric_signatures(log_probs, labels, several=False)["log_loss"].endswith("|labels:seen|n=2")
+def test_split_keeps_the_only_example_of_a_class_in_train() -> None:
+    labels = ["a"] * 30 + ["b", "c", "d"]
+    training, _ = prepared(config_of(), {"train": examples([f"word{i}" for i in range(33)], labels)})
+    assert {label for (label,) in training.data.train.gold} == {"a", "b", "c", "d"}
+    assert {label for (label,) in training.data.dev.gold} == {"a"}

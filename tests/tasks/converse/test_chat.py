@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from catena.errors import DataError
-from catena.tasks.converse.application import ConverseApplication
 from catena.tasks.converse.chat import NOTHING, Chat, model_of_file
+from catena.tasks.runs import load_task, train_run
 from catena.training.report import SilentReporter
 from tests.tasks.converse.helpers import config, write_pairs
 
@@ -66,17 +66,17 @@ def test_say_commands(chat: Chat) -> None:
 
 def test_generative_model_samples_by_seed(tmp_path: Path) -> None:
     made = config(write_pairs(tmp_path / "x.tsv", 3), "generative", training={"max_epochs": 1})
-    ConverseApplication().train(made, tmp_path / "run", SilentReporter())
-    model = ConverseApplication().load(tmp_path / "run", "cpu")
-    answers = [[Chat(model, seed=seed).say(line) for line in ("hello", "tea ?")] for seed in (0, 0, *range(1, 9))]
-    assert answers[0] == answers[1]
-    assert len({tuple(two) for two in answers}) > 1
+    train_run(made, tmp_path / "run", SilentReporter())
+    model = load_task(tmp_path / "run", "cpu")
+    responses = [[Chat(model, seed=seed).say(line) for line in ("hello", "tea ?")] for seed in (0, 0, *range(1, 9))]
+    assert responses[0] == responses[1]
+    assert len({tuple(two) for two in responses}) > 1
 
 
 def test_dual_encoder_has_no_response_to_unknown_words(tmp_path: Path) -> None:
     made = config(write_pairs(tmp_path / "x.tsv", 3), "dual", training={"max_epochs": 1})
-    ConverseApplication().train(made, tmp_path / "run", SilentReporter())
-    chat = Chat(ConverseApplication().load(tmp_path / "run", "cpu"))
+    train_run(made, tmp_path / "run", SilentReporter())
+    chat = Chat(load_task(tmp_path / "run", "cpu"))
     assert chat.say("qwerty 你好 ?") == NOTHING, "punctuation has no content words"
     assert chat.say("the cat") != NOTHING
 

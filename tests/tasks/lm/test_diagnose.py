@@ -16,9 +16,10 @@ from catena.lm.neural_build import build_neural
 from catena.lm.neural_config import RNNLMConfig
 from catena.lm.ngram.model import NgramModel
 from catena.tasks.lm.config import LmConfig
+from catena.tasks.lm.counted import NgramLmTask
 from catena.tasks.lm.diagnose import diagnose, verdict
 from catena.tasks.lm.encoding import LmEncoding
-from catena.tasks.lm.predictor import LmPredictor
+from catena.tasks.lm.neural import NeuralLmTask
 
 TEXT = "the cat sat on the mat"
 
@@ -34,9 +35,9 @@ def test_diagnose_loss_is_the_mean_over_tokens(encoding: LmEncoding, tmp_path: P
     (tmp_path / "x.txt").write_text(TEXT + "\n", encoding="utf-8")
     torch.manual_seed(1)
     settings = RNNLMConfig(embedding={"d": 5}, encoder={"d": 5, "n_layers": 1, "bidirectional": False})
-    model = build_neural(settings, encoding.vocabulary, [1] * len(encoding.vocabulary)).double()
+    model = build_neural(settings, encoding.vocabulary, [1] * len(encoding.vocabulary)).double().eval()
     config = LmConfig(data={"train": ["x.txt"]}, model=settings)
-    found = diagnose(LmPredictor(config, encoding, model, torch.device("cpu")), tmp_path / "x.txt", iterations=3)
+    found = diagnose(NeuralLmTask(config, encoding, model), tmp_path / "x.txt", iterations=3)
     ids = torch.tensor([[*encoding.ids(TEXT), encoding.end]])
     assert (found.sequences, found.steps) == (1, 7)
     wanted = -model.token_log_probs(ids, torch.tensor([7])).mean().item()
@@ -67,4 +68,4 @@ def test_diagnose_ngram_model_raises(encoding: LmEncoding, tmp_path: Path) -> No
     model = NgramModel.train_ids([encoding.ids(TEXT)], encoding.vocabulary, 2, "witten-bell")
     config = LmConfig(data={"train": ["x.txt"]}, model={"kind": "ngram"})
     with pytest.raises(CatenaError, match=r"got model.kind = 'ngram' and objective.kind = 'next'"):
-        diagnose(LmPredictor(config, encoding, model, torch.device("cpu")), tmp_path / "x.txt")
+        diagnose(NgramLmTask(config, encoding, model), tmp_path / "x.txt")

@@ -13,10 +13,11 @@ import torch
 from catena import config as configs
 from catena.errors import ConfigError
 from catena.lm.mixture import CacheModel, LinearMixture
-from catena.tasks.lm.application import LmApplication
 from catena.tasks.lm.config import LmConfig
-from catena.tasks.lm.predictor import LmPredictor
+from catena.tasks.lm.task import LmTask
+from catena.tasks.runs import load_task, train_run
 from catena.training.report import SilentReporter
+from tests.tasks.lm.helpers import evaluate_file, train
 
 LINES = ["the cat sat on the mat .", "a dog ran away", "the dog sat", "a cat ran to the mat ."] * 10
 HELD = ["the cat ran away", "a dog sat on a dog .", "", "the mat sat", "the cat the cat the cat"] * 4
@@ -24,10 +25,10 @@ HELD = ["the cat ran away", "a dog sat on a dog .", "", "the mat sat", "the cat 
 
 class Notes(SilentReporter):
     def __init__(self) -> None:
-        self.said: list[str] = []
+        self.notes: list[str] = []
 
     def note(self, words: str) -> None:
-        self.said.append(words)
+        self.notes.append(words)
 
 
 def config(text: Path, **model: Any) -> LmConfig:
@@ -51,25 +52,22 @@ def texts(tmp_path: Path) -> tuple[Path, Path]:
     return train, held
 
 
-def made(folder: Path, text: Path, reporter: SilentReporter | None = None, **model: Any) -> LmPredictor:
-    LmApplication().train(config(text, **model), folder, reporter or SilentReporter())
-    found = LmApplication().load(folder, "cpu")
-    assert isinstance(found, LmPredictor)
-    return found
+def made(folder: Path, text: Path, reporter: SilentReporter | None = None, **model: Any) -> LmTask:
+    return train(config(text, **model), folder, reporter)[0]
 
 
 def test_mixture_run_keeps_copies_of_its_models(tmp_path: Path, texts: tuple[Path, Path]) -> None:
-    train, held = texts
+    text, held = texts
     small = {"embedding": {"d": 8}, "encoder": {"d": 8, "n_layers": 1}}
-    one = made(tmp_path / "one", train, kind="ngram", order=2)
-    two = made(tmp_path / "two", train, kind="lstm", **small)
+    one = made(tmp_path / "one", text, kind="ngram", order=2)
+    two = made(tmp_path / "two", text, kind="lstm", **small)
     notes, runs = Notes(), [str(tmp_path / "one"), str(tmp_path / "two")]
     made(tmp_path / "mix", held, notes, kind="mixture", runs=runs, cache=20)
-    (said,) = [words for words in notes.said if words.startswith("weights: ")]
-    assert said.count(runs[0]) == said.count(runs[1]) == said.count("cache ") == 1
+    (note,) = [words for words in notes.notes if words.startswith("weights: ")]
+    assert note.count(runs[0]) == note.count(runs[1]) == note.count("cache ") == 1
     shutil.rmtree(tmp_path / "one")  # the mixture keeps copies
-    mix = LmApplication().load(tmp_path / "mix", "cpu")
-    assert isinstance(mix, LmPredictor)
+    mix = load_task(tmp_path / "mix", "cpu")
+    assert isinstance(mix, LmTask)
     assert isinstance(mix.stepper, LinearMixture)
     weights = mix.stepper.weights
     assert math.isclose(sum(weights), 1.0)
@@ -92,11 +90,11 @@ def test_mixture_run_keeps_copies_of_its_models(tmp_path: Path, texts: tuple[Pat
     ]
     mean = [sum(row[i] / sum(row) for row in shares) / len(shares) for i in range(3)]
     assert mean == pytest.approx(weights, abs=2e-3), "no step of expectation-maximization changes them"
-    best = min(one.evaluate(held).scores["perplexity"], two.evaluate(held).scores["perplexity"])
-    assert mix.evaluate(held).scores["perplexity"] < best
+    best = min(evaluate_file(model, held).scores()["perplexity"] for model in (one, two))
+    assert evaluate_file(mix, held).scores()["perplexity"] < best
 
 
-def _cache_log_probs(cache: CacheModel, model: LmPredictor) -> list[float]:
+def _cache_log_probs(cache: CacheModel, model: LmTask) -> list[float]:
     rows = [torch.tensor([*model.encoding.ids(text), model.encoding.end]) for text in HELD]
     return [p for ids in rows for p in cache.text_log_probs(ids).tolist()]
 
@@ -109,12 +107,12 @@ def test_mixture_keeps_given_weights(tmp_path: Path, texts: tuple[Path, Path]) -
     assert mix.config.model.weights == (0.25, 0.75)  # type: ignore[union-attr]
     assert mix.config.tokenizer.kind == "whitespace"
     deeper = made(tmp_path / "deeper", texts[1], kind="mixture", runs=[str(tmp_path / "mix"), runs[0]])
-    assert deeper.evaluate(texts[1]).scores["perplexity"] > 1
+    assert evaluate_file(deeper, texts[1]).scores()["perplexity"] > 1
 
 
 def test_mixture_of_incompatible_models_raises(tmp_path: Path, texts: tuple[Path, Path]) -> None:
-    train, held = texts
-    made(tmp_path / "one", train, kind="ngram", order=1)
+    text, held = texts
+    made(tmp_path / "one", text, kind="ngram", order=1)
     made(tmp_path / "other", held, kind="ngram", order=1)
     runs = [str(tmp_path / "one"), str(tmp_path / "other")]
     with pytest.raises(ConfigError, match=r"need the same tokenizer and vocabulary; .*other with"):
@@ -127,12 +125,10 @@ def test_mixture_of_incompatible_models_raises(tmp_path: Path, texts: tuple[Path
     ):
         with pytest.raises(ConfigError, match=sentence):
             config(held, kind="mixture", **model)
-    one = LmApplication().load(tmp_path / "one", "cpu")
-    assert isinstance(one, LmPredictor)
     values = config(held, kind="mixture", runs=[runs[0], runs[0]])
     by_file = values.model_copy(update={"data": values.data.model_copy(update={"unit": "file"})})
     with pytest.raises(ConfigError, match=r"data\.unit must be 'line', as in .*one, got 'file'"):
-        LmApplication().train(by_file, tmp_path / "mix", SilentReporter())
+        train_run(by_file, tmp_path / "mix", SilentReporter())
 
 
 def test_counting_with_memory_limit_gives_the_same_model(tmp_path: Path, texts: tuple[Path, Path]) -> None:
@@ -140,7 +136,7 @@ def test_counting_with_memory_limit_gives_the_same_model(tmp_path: Path, texts: 
     bound = made(tmp_path / "bound", texts[0], kind="ngram", order=3, memory=16)
     a, b = (model.predict(HELD[:4]) for model in (free, bound))
     assert [x.log_probs for x in a] == [x.log_probs for x in b]
-    with pytest.raises(ConfigError, match="must be greater than or equal to 16"):
+    with pytest.raises(ConfigError, match="must be 16 or more, got 1"):
         config(texts[0], kind="ngram", memory=1)
 
 
@@ -150,4 +146,4 @@ def test_entropy_pruning_removes_ngrams_with_little_effect(tmp_path: Path, texts
     small = made(tmp_path / "small", texts[0], notes, kind="ngram", order=3, prune_entropy=0.01)
     sizes = [sum(model.model.packed.trie().shape.sizes) for model in (whole, small)]
     assert sizes[1] < sizes[0]
-    assert f"n-grams: {sizes[1]:,} of {sizes[0]:,} remain after entropy pruning" in notes.said
+    assert f"n-grams: {sizes[1]:,} of {sizes[0]:,} remain after entropy pruning" in notes.notes

@@ -10,10 +10,9 @@ import pytest
 import torch
 
 from catena import config as configs
-from catena.tasks.lm.application import LmApplication
 from catena.tasks.lm.config import LmConfig
-from catena.training.report import SilentReporter
-from catena.vectors.table import WordVectors
+from catena.vectors.table import VectorTable
+from tests.tasks.lm.helpers import load_network, train
 
 LINES = ["the cat sat on the mat", "a dog ran away", "the dog sat", "a cat ran to the mat"] * 8
 KNOWN = ["cat", "dog", "mat"]
@@ -30,7 +29,7 @@ def test_embeddings_start_from_the_vectors_of_the_file(kind: str, mode: str, tmp
     text, file = tmp_path / "text.txt", tmp_path / "vectors.safetensors"
     text.write_text("\n".join(LINES) + "\n", encoding="utf-8")
     rows = np.random.default_rng(0).normal(size=(3, 8)).astype(np.float32)
-    WordVectors.of(KNOWN, rows).save(file)
+    VectorTable.of(KNOWN, rows).save(file)
     values: dict[str, Any] = {
         "data": {"train": [str(text)]},
         "machine": {"device": "cpu"},
@@ -41,9 +40,9 @@ def test_embeddings_start_from_the_vectors_of_the_file(kind: str, mode: str, tmp
             "kind": kind, "tied": False, "embedding": {"d": 8, "mode": mode, "vectors": str(file)}, **SMALL[kind]
         },
     }  # fmt: skip
-    LmApplication().train(configs.parse(LmConfig, values), tmp_path / "run", SilentReporter())
+    train(configs.parse(LmConfig, values), tmp_path / "run")
     file.unlink()  # the model needs it no more
-    model = LmApplication().load(tmp_path / "run", "cpu").model  # type: ignore[attr-defined]
+    model = load_network(tmp_path / "run")
     table = model.embedding.weight
     found = table[torch.tensor([model.vocabulary.ids([word])[0] for word in KNOWN])].detach()
     wanted = torch.from_numpy(rows)
@@ -56,7 +55,7 @@ def test_clustered_tree_is_built_from_vectors_and_saved(tmp_path: Path) -> None:
     text.write_text("\n".join(LINES) + "\n", encoding="utf-8")
     words = sorted({word for line in LINES for word in line.split()})
     sides = np.array([[1.0, 0.0] if word < "m" else [-1.0, 0.0] for word in words], np.float32)
-    WordVectors.of(words, sides).save(file)
+    VectorTable.of(words, sides).save(file)
     values: dict[str, Any] = {
         "data": {"train": [str(text)]},
         "machine": {"device": "cpu"},
@@ -67,9 +66,9 @@ def test_clustered_tree_is_built_from_vectors_and_saved(tmp_path: Path) -> None:
             "encoder": {"d": 12}, "output": {"kind": "hierarchical", "tree": "clustered"},
         },
     }  # fmt: skip
-    trained = LmApplication().train(configs.parse(LmConfig, values), tmp_path / "run", SilentReporter())
+    _, trained = train(configs.parse(LmConfig, values), tmp_path / "run")
     file.unlink()
-    model = LmApplication().load(tmp_path / "run", "cpu").model  # type: ignore[attr-defined]
+    model = load_network(tmp_path / "run")
     layer, below = model.output, set()
     waiting = [int(layer.children_of[0, 0])]  # the left half of the tree
     while waiting:

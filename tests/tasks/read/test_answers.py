@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from catena.metrics.reading import normalize_answer
 from catena.tasks.read.answers import AnswerFinder, ReadingOptions, WindowLogits, find_sentence, span_distribution
-from catena.tasks.read.dataset import ReadingTexts
+from catena.tasks.read.data import ReadingTexts
 from catena.tasks.read.spans import score_spans
 from tests.tasks.read.samples import TEXTS, encoding, model
 

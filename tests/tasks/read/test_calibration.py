@@ -11,7 +11,7 @@ import torch
 from catena.errors import DataError
 from catena.tasks.read.answers import AnswerFinder, ReadingOptions, WindowLogits
 from catena.tasks.read.calibration import fit_mixture, fit_scale, score_candidates
-from catena.tasks.read.dataset import ReadingTexts
+from catena.tasks.read.data import ReadingTexts
 from tests.tasks.read.samples import encoding, example, model
 
 ENCODING = encoding()

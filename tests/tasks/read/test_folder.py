@@ -40,8 +40,8 @@ def test_answers_are_characters_of_the_file() -> None:
     for answers in found:
         assert len(answers.answers) == 3
         for answer in answers.answers:
-            given = answer.to_dict()
-            assert FILE[given["start"] : given["end"]] == answer.text
+            first = answer.paragraph.start
+            assert FILE[first + answer.start : first + answer.end] == answer.text
             assert answer.paragraph.text[answer.start : answer.end] == answer.text
             assert answer.text in answer.sentence
             assert answer.sentence in answer.paragraph.text

@@ -15,7 +15,7 @@ from catena.encoders.config import RecurrentConfig, TransformerConfig
 from catena.tasks.read.answers import AnswerFinder, ReadingOptions
 from catena.tasks.read.build import build_bidaf
 from catena.tasks.read.config import BiDAFConfig
-from catena.tasks.read.dataset import QuestionSet, ReadingBatch, ReadingTexts, TrainingRows, WindowRows
+from catena.tasks.read.data import QuestionSet, ReadingBatch, ReadingTexts, TrainingRows, WindowRows
 from catena.tasks.read.model import (
     AnswerLogits,
     BiDAF,

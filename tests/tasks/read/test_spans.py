@@ -36,6 +36,7 @@ def padded(rows: list[list[float]]) -> torch.Tensor:
 def test_best_spans_equal_enumeration(given_logits: tuple[list[list[float]], list[list[float]], int]) -> None:
     starts, ends, longest = given_logits
     first, last, score = best_spans(padded(starts), padded(ends), longest)
+    assert len(starts) > 0
     for w, (s, e) in enumerate(zip(starts, ends, strict=True)):
         every = oracle.spans(s, e, longest)
         assert float(score[w]) == pytest.approx(max(every)[0], abs=1e-12)

@@ -30,6 +30,7 @@ def test_each_short_span_is_inside_of_its_one_window(n: int, size: int, stride: 
 @given(st.integers(1, 60), st.integers(2, 12))
 def test_span_belongs_to_a_window_with_the_most_context(n: int, size: int) -> None:
     windows = split_windows(n, size, max(1, size // 2), 2)
+    assert windows
     for i in range(n - 1):
         (owner,) = (w for w in windows if w.low <= 2 * i + 1 < w.high)
         context = {w: min(i - w.first, w.end - 2 - i) for w in windows if w.first <= i and i + 1 < w.end}

@@ -9,9 +9,13 @@ from typing import Any
 import numpy as np
 
 from catena import config as configs
-from catena.tasks.tag.application import TagApplication
+from catena.randomness import Randomness
+from catena.tasks.base import Origin
+from catena.tasks.neural import NetworkTraining
+from catena.tasks.runs import load_task, train_run
+from catena.tasks.sources import Sources
 from catena.tasks.tag.config import TagConfig
-from catena.tasks.tag.predictor import TagPredictor
+from catena.tasks.tag.task import NeuralTagTask, TagTask
 from catena.training.report import SilentReporter
 
 TINY = {
@@ -53,11 +57,17 @@ def config(train: Path, model: dict[str, Any] | None = None, **values: Any) -> T
     return configs.parse(TagConfig, whole)
 
 
-def trained(made: TagConfig, folder: Path) -> TagPredictor:
-    TagApplication().train(made, folder, SilentReporter())
-    predictor = TagApplication().load(folder, "cpu")
-    assert isinstance(predictor, TagPredictor)
-    return predictor
+def prepared(made: TagConfig) -> NetworkTraining:
+    """A new neural tagger and its data, ready to be trained."""
+    return NeuralTagTask.prepare(made, Sources(NeuralTagTask, made), Origin(Randomness(0)))
+
+
+def trained(made: TagConfig, folder: Path) -> TagTask:
+    """The tagger of a new run."""
+    train_run(made, folder, SilentReporter())
+    task = load_task(folder, "cpu")
+    assert isinstance(task, TagTask)
+    return task
 
 
 def drawn(n: int, seed: int) -> list[str]:

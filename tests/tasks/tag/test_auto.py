@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from catena.tasks.tag.application import TagApplication
+from catena.tasks.spec import get_spec
 from catena.tasks.tag.auto import SIZES, choose
 from catena.tasks.tag.config import NeuralTaggerConfig, TagConfig
 from tests.tasks.tag.helpers import config, write
@@ -24,7 +24,7 @@ def test_more_time_gives_a_larger_model() -> None:
 
 def test_fit_to_time_keeps_other_options(tmp_path: Path) -> None:
     made = config(write(tmp_path / "train.conll"), training={"max_time": "30s", "max_epochs": None}, seed=5)
-    chosen, lines = TagApplication().fit_to_time(made)
+    chosen, lines = get_spec("tag").fit_to_time(made)
     assert isinstance(chosen, TagConfig)
     assert chosen.model.kind == "features"
     assert chosen.seed == 5

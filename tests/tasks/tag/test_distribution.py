@@ -16,7 +16,7 @@ from catena.structure.chain import LinearChain
 from catena.structure.semimarkov import SemiMarkov
 from catena.tasks.tag.distribution import ChainDistribution, SegmentDistribution, TagDistribution, own_spans
 from catena.tasks.tag.segments import SegmentKinds
-from catena.tasks.tag.tagging import TagSet
+from catena.tasks.tag.tag_set import TagSet
 
 LENGTHS = [3, 2, 1]
 NAMES = {
@@ -55,6 +55,7 @@ def cases() -> list[TagDistribution]:
 def listed(distribution: TagDistribution) -> list[list[tuple[list[str], float]]]:
     """All tag sequences of each sentence with their probabilities, best first."""
     everything = distribution.n_best(80)
+    assert all(everything)
     return [[(tags, math.exp(p)) for tags, p in some] for some in everything]
 
 

@@ -14,7 +14,9 @@ from catena.tasks.tag.scripts import apply_script, edit_script
 
 @pytest.mark.parametrize("name", ["conll2000_chunking/test.txt", "wnut17_ner/wnut17-dev.conll"])
 def test_real_tags_survive_every_scheme(real_data: Path, name: str) -> None:
-    for sentence in columns.read(real_data / name):
+    sentences = list(columns.read(real_data / name))[::4]
+    assert len(sentences) > 100
+    for sentence in sentences:
         tags = list(sentence.column(-1))
         for dialect in (IOB1, BILOU):
             there = convert_tags(tags, "iob2", dialect)

@@ -17,20 +17,27 @@ from catena.data.vocabulary import UNK
 from catena.errors import CheckpointError, ConfigError
 from catena.numerics import NEG_INF
 from catena.outputs.softmax import Softmax
-from catena.search.table import TableStepper
+from catena.search.table_stepper import TableStepper
 from catena.seq2seq.build import build_encoder_decoder
-from catena.tasks.application import PredictOptions
-from catena.tasks.translate.candidate_vocabulary import CandidateOutput, Candidates, CandidateStepper, restrict_output
-from catena.tasks.translate.dataset import prepare
-from catena.tasks.translate.lexicon import learn_candidates, load_candidates, save_candidates, word_table
-from catena.tasks.translate.predictor import TranslatePredictor
+from catena.tasks.translate.candidates import (
+    CandidateOutput,
+    Candidates,
+    CandidateStepper,
+    learn_candidates,
+    load_candidates,
+    restrict_output,
+    save_candidates,
+    word_table,
+)
+from catena.tasks.translate.config import TranslateOptions
 from catena.tasks.translate.search import EnsembleModel
-from tests.tasks.translate.toy import TRANSFORMER, toy_config, write_files
+from catena.tasks.translate.task import TranslateTask
+from tests.tasks.translate.toy import TRANSFORMER, prepare, toy_config, write_files
 
 
 def test_word_table_finds_cooccurring_words(tmp_path: Path) -> None:
     data = prepare(toy_config(write_files(tmp_path)))
-    table = learn_candidates(data.pairs, data.rows["train"], 2)
+    table = learn_candidates(data.train, 2)
     source, target = data.encoding.source.vocabulary, data.encoding.target.vocabulary
     for word, wanted in (
         ("dog", "Hund"),
@@ -113,47 +120,48 @@ KINDS: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], TranslatePredictor]:
+def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], TranslateTask]:
     """An ensemble of two untrained models, in which each source has its own candidates."""
     files = write_files(tmp_path_factory.mktemp("data"))
-    dataset = prepare(toy_config(files))
-    encoding = dataset.pairs.encoding
+    train = prepare(toy_config(files)).train
+    encoding = train.pairs.encoding
 
-    def make(kind: str) -> TranslatePredictor:
-        config, members = toy_config(files, KINDS[kind]), []
+    def make(kind: str) -> TranslateTask:
+        config, networks = toy_config(files, KINDS[kind]), []
         for seed in (0, 1):
             torch.manual_seed(seed)
-            model = build_encoder_decoder(config.model, encoding.sides(dataset.counts)).eval()
-            for weights in model.parameters():
+            sides = encoding.sides(train.pairs.target_counts(train.rows))
+            networks.append(build_encoder_decoder(config.model, sides).eval())
+            for weights in networks[-1].parameters():
                 weights.data.normal_(std=0.3)
-            members.append(EnsembleModel(model, encoding))
         n, v = len(encoding.source.vocabulary), len(encoding.target.vocabulary)
         table = np.random.default_rng(0).integers(4, v, (n, 2))
-        return TranslatePredictor(config, members, Candidates(np.array([UNK, encoding.end]), table, v))
+        candidates = Candidates(np.array([UNK, encoding.end]), table, v)
+        return TranslateTask(config, encoding, networks[0], candidates, [EnsembleModel(networks[1], encoding)])
 
     return make
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_ensemble_renormalizes_each_model_over_candidates(kind: str, made: Callable[[str], TranslatePredictor]) -> None:
+def test_ensemble_renormalizes_each_model_over_candidates(kind: str, made: Callable[[str], TranslateTask]) -> None:
     both = made(kind)
     texts = ["The dog sees a man today.", "A bird", "the cat hears the child in the garden."]
-    options = PredictOptions(n_best=2, beam_size=3, max_length=5, scores=True)
+    options = TranslateOptions(n_best=2, beam_size=3, max_length=5, scores=True)
     for text, together in zip(texts, both.predict(texts, options), strict=True):
         alone = both.predict([text], options)[0]
-        assert [one.text for one in together.translations] == [one.text for one in alone.translations]
-        assert both.searcher.candidates is not None
-        coded = both.members[0].code(text)
-        gone = ~both.searcher.candidates.allowed([coded.ids])[0]
-        for one in together.translations:
+        assert [one.translation for one in together.n_best] == [one.translation for one in alone.n_best]
+        assert both.candidates is not None
+        coded = both.models[0].code(text)
+        gone = ~both.candidates.allowed([coded.ids])[0]
+        for one in together.n_best:
             ids = [*both.encoding.target.vocabulary.ids(one.tokens), both.encoding.end][: len(one.log_probs or ())]
             assert one.log_probs == pytest.approx(by_hand(both, text, gone, ids), abs=1e-4)
 
 
-def by_hand(both: TranslatePredictor, text: str, gone: Tensor, ids: list[int]) -> list[float]:
+def by_hand(both: TranslateTask, text: str, gone: Tensor, ids: list[int]) -> list[float]:
     """Each model over all words: remove words that are not candidates, average, then remove the unknown word."""
     found = []
-    steppers = [member.model.stepper(member.batch([member.code(text)])) for member in both.members]
+    steppers = [model.network.stepper(model.batch([model.code(text)])) for model in both.models]
     states = [stepper.start(1) for stepper in steppers]
     for id in ids:
         p = [stepper.log_probs(state)[0].double().exp() for stepper, state in zip(steppers, states, strict=True)]
@@ -165,26 +173,26 @@ def by_hand(both: TranslatePredictor, text: str, gone: Tensor, ids: list[int]) -
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_restrict_output_computes_only_candidates(kind: str, made: Callable[[str], TranslatePredictor]) -> None:
-    member = made(kind).members[0]
+def test_restrict_output_computes_only_candidates(kind: str, made: Callable[[str], TranslateTask]) -> None:
+    model = made(kind).models[0]
     ids = torch.tensor([1, 3, 5, 8])
-    with restrict_output(member.model, ids):
-        stepper = member.model.stepper(member.batch([member.code("The dog")]))
+    with restrict_output(model.network, ids):
+        stepper = model.network.stepper(model.batch([model.code("The dog")]))
     # Summing over positions needs the full vocabulary: a subset would be normalized differently at each.
     possible = (stepper.log_probs(stepper.start(1))[0] > NEG_INF).nonzero()[:, 0].tolist()
     assert possible == ids.tolist() if kind != "marginal" else len(possible) > len(ids)
-    after = member.model.stepper(member.batch([member.code("The dog")]))
+    after = model.network.stepper(model.batch([model.code("The dog")]))
     assert (after.log_probs(after.start(1))[0] > NEG_INF).sum() > len(ids)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_exhaustive_beam_finds_the_best_texts(
-    kind: str, made: Callable[[str], TranslatePredictor], tmp_path: Path
-) -> None:
+def test_exhaustive_beam_finds_the_best_texts(kind: str, made: Callable[[str], TranslateTask], tmp_path: Path) -> None:
     """All texts of up to two words, scored by each model and averaged by hand, with and without constraints."""
     both = made(kind)
     writing = both.config.writing.model_copy(update={"unknown": "keep"})
-    free = TranslatePredictor(both.config.model_copy(update={"writing": writing}), both.members)
+    free = TranslateTask(
+        both.config.model_copy(update={"writing": writing}), both.encoding, both.translator, None, both.others
+    )
     vocabulary, end = both.encoding.target.vocabulary, both.encoding.end
     words = [id for id in range(len(vocabulary)) if id not in (0, both.encoding.begin, end)]
     listed = [(), *((a,) for a in words), *((a, b) for a in words for b in words)]
@@ -193,9 +201,9 @@ def test_exhaustive_beam_finds_the_best_texts(
     sees = vocabulary.ids(["sieht"])[0]
     for text in ("The dog sees a man today.", "A bird"):
         each = []
-        for member in both.members:
-            source = member.batch([member.code(text)] * len(listed))
-            each.append(member.model.token_log_probs(source, ids, lengths).detach().double().exp())
+        for model in both.models:
+            source = model.batch([model.code(text)] * len(listed))
+            each.append(model.network.token_log_probs(source, ids, lengths).detach().double().exp())
         log_probs = ((each[0] + each[1]) / 2).log().sum(dim=1).tolist()
         for constraint in (None, tmp_path / "constraints"):
             wanted = [
@@ -204,7 +212,7 @@ def test_exhaustive_beam_finds_the_best_texts(
                 if constraint is None or (sees in one and one != (sees, sees))
             ]
             wanted.sort(key=lambda pair: -pair[0])
-            options = PredictOptions(n_best=9, beam_size=700, max_length=3, length_penalty=0.8, constraint=constraint)
-            found = free.predict([text], options)[0].translations
+            options = TranslateOptions(n_best=9, beam_size=700, max_length=3, length_penalty=0.8, constraint=constraint)
+            found = free.predict([text], options)[0].n_best
             assert [one.score for one in found] == pytest.approx([score for score, _ in wanted[:9]], abs=1e-4)
             assert tuple(vocabulary.ids(found[0].tokens)) == wanted[0][1]

@@ -12,11 +12,9 @@ from catena.data.config import WordTokenizerConfig
 from catena.errors import ConfigError
 from catena.seq2seq.build import build_encoder_decoder
 from catena.seq2seq.recurrent_config import RecurrentSeq2SeqConfig
-from catena.tasks.application import PredictOptions
-from catena.tasks.translate.application import TranslateApplication
-from catena.tasks.translate.config import TranslateConfig
-from catena.tasks.translate.predictor import TranslatePredictor
-from catena.tasks.translate.search import EnsembleModel
+from catena.tasks.runs import load_task, train_run
+from catena.tasks.translate.config import TranslateConfig, TranslateOptions
+from catena.tasks.translate.task import TranslateTask
 from catena.training.report import SilentReporter
 
 
@@ -31,7 +29,7 @@ def greetings(n: int, seed: int) -> str:
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> TranslatePredictor:
+def model(tmp_path_factory: pytest.TempPathFactory) -> TranslateTask:
     folder = tmp_path_factory.mktemp("copying")
     (folder / "train.tsv").write_text(greetings(320, 0), encoding="utf-8")
     (folder / "test.tsv").write_text(greetings(30, 1), encoding="utf-8")
@@ -49,37 +47,34 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> TranslatePredictor:
         },
         "batches": {"batch_size": 32, "batch_by": "examples"},
         "training": {"optimizer": "adam", "learning_rate": 0.03, "max_epochs": 9, "eval_every": 100},
-        "search": {"kind": "beam", "width": 2},
+        "search": {"kind": "beam", "beam_size": 2},
     }
-    trained = TranslateApplication().train(
-        configs.parse(TranslateConfig, values), folder / "run", SilentReporter(), start_from=None
-    )
+    trained = train_run(configs.parse(TranslateConfig, values), folder / "run", SilentReporter())
     assert trained.test_scores["bleu"] > 99.9
-    found = TranslateApplication().load(folder / "run", "cpu")
-    assert isinstance(found, TranslatePredictor)
+    found = load_task(folder / "run", "cpu")
+    assert isinstance(found, TranslateTask)
     return found
 
 
-def test_copy_model_copies_unknown_names(model: TranslatePredictor) -> None:
-    vocabulary = model.members[0].encoding.target.vocabulary
+def test_copy_model_copies_unknown_names(model: TranslateTask) -> None:
+    vocabulary = model.encoding.target.vocabulary
     assert vocabulary.tokens(range(len(vocabulary)))[-2:] == ["hello", ","]
-    answers = model.predict(["my name is chandralekha", "this is ανν and 李白"])
-    assert [str(answer) for answer in answers] == ["hello chandralekha", "hello 李白 , hello ανν"]
+    predictions = model.predict(["my name is chandralekha", "this is ανν and 李白"])
+    assert [str(one) for one in predictions] == ["hello chandralekha", "hello 李白 , hello ανν"]
 
 
-def test_copied_name_is_aligned_with_its_source_position(model: TranslatePredictor) -> None:
-    answer = model.predict(["my name is chandralekha"], PredictOptions(alignment=True, scores=True))[0]
-    line = model.write(answer, "my name is chandralekha", "tsv")
-    assert "chandralekha|chandralekha" in line
+def test_copied_name_is_aligned_with_its_source_position(model: TranslateTask) -> None:
+    prediction = model.predict(["my name is chandralekha"], TranslateOptions(alignment=True, scores=True))[0]
+    assert ("chandralekha", "chandralekha") in (prediction.links or ())
 
 
-def test_copy_model_ensembles_only_with_copy_models(model: TranslatePredictor) -> None:
+def test_copy_model_ensembles_only_with_copy_models(model: TranslateTask) -> None:
     text = "my name is xyzzy"
-    assert str(model.together([model]).predict([text])[0]) == "hello xyzzy"
+    assert str(model.ensemble([model]).predict([text])[0]) == "hello xyzzy"
     encoding, settings = model.encoding, RecurrentSeq2SeqConfig(d=8, d_embedding=8)
     network = build_encoder_decoder(settings, encoding.sides(encoding.target.vocabulary.counts)).eval()
-    plain = TranslatePredictor(model.config.model_copy(update={"model": settings}), [EnsembleModel(network, encoding)])
+    plain = TranslateTask(model.config.model_copy(update={"model": settings}), encoding, network)
     cut = model.config.model_copy(update={"tokenizer": WordTokenizerConfig()})
-    for first, second in ((model, plain), (plain, model), (model, TranslatePredictor(cut, model.members))):
+    for first, second in ((model, plain), (plain, model), (model, TranslateTask(cut, encoding, model.translator))):
         with pytest.raises(ConfigError, match="needs only copy models with the same tokenizer"):
-            first.together([second])
+            first.ensemble([second])

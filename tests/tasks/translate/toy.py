@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from catena import config as configs
+from catena.tasks.sources import Sources
 from catena.tasks.translate.config import TranslateConfig
+from catena.tasks.translate.data import PairRows, TranslationExample, prepare_pairs
+from catena.tasks.translate.encoding import PairEncoding
+from catena.tasks.translate.task import TranslateTask
 
 NOUNS = {
     "the dog": ("der Hund", "den Hund"),
@@ -74,3 +80,30 @@ def toy_config(folder: Path, model: dict[str, Any] | None = None, **sections: An
     }
     values["data"] = sections.get("data", files)
     return configs.parse(TranslateConfig, values)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The pairs of a config as they are trained on."""
+
+    train: PairRows
+    dev: PairRows
+    test: PairRows
+    lines: list[str]
+    sources: Sources[TranslationExample]
+
+    @property
+    def encoding(self) -> PairEncoding:
+        return self.train.pairs.encoding
+
+
+def prepare(config: TranslateConfig, given: Mapping[str, list[TranslationExample]] | None = None) -> Prepared:
+    """Read and encode the files of a config, or given examples."""
+    sources = Sources(TranslateTask, config, given)
+    parts, lines = prepare_pairs(config, sources)
+    return Prepared(parts["train"], parts["dev"], parts["test"], lines, sources)
+
+
+def texts(rows: PairRows) -> list[tuple[str, str]]:
+    """The sources and targets of dev or test."""
+    return [(example.source, example.target) for example in rows.examples]

@@ -51,6 +51,7 @@ class TestJacobians:
             parts = start.split(recurrence.d)
             return torch.cat([part[0] for part in recurrence(x.view(1, 1, 2), tuple(p[None] for p in parts))[1]])
 
+        assert found.shape == (flat.numel(), flat.numel())
         for j in range(flat.numel()):
             nudge = torch.zeros_like(flat)
             nudge[j] = h

@@ -9,16 +9,23 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from catena.data.examples import SourceLocation, Tree
-from catena.data.files import bad_line, open_text
-from catena.data.readers.format import Format
-from catena.data.readers.format_rules import brackets_sign, hint
+from catena.data.files import open_text
+from catena.data.readers.delimited import LineSource
+from catena.data.reading import DamagedRecords, ReadCounter
 from catena.errors import FormatError
 
 MOST_LINES = 10_000
 """Maximum number of lines of a tree. Without it, an unclosed bracket would consume the rest of the file."""
 
+_CURE = "Write every word as (TAG word), a bracket in the text as -LRB- or -RRB-, and close every bracket."
+_MANY, _FEW_LINES = 20, 100
+"""Number of trees that are not closed after which trees have at most this many lines, so that time stays linear."""
+_NO_WORD = "without a word"
+_UNCLOSED = "with a bracket that is not closed"
+_MIXED = "with a word next to other nodes"
 _TRACE = "-NONE-"
 """The tag of empty elements."""
 _PART = re.compile(r"[()]|[^() \t]+")
@@ -36,10 +43,17 @@ class _Open:
         self.children: list[Tree] = []
 
 
-def read(path: Path | str, *, encoding: str | None = None) -> Iterator[Tree]:
-    """Yield the trees. Each node has the line in which it opens."""
-    with open_text(path, encoding) as lines:
-        yield from read_lines(lines, path)
+def read(path: Path | str, *, encoding: str | None = None, counter: ReadCounter | None = None) -> Iterator[Tree]:
+    """Yield the trees. Each node has the line in which it opens.
+
+    Args:
+        path: the file.
+        encoding: UTF-8 if omitted.
+        counter: counts the trees and lists those that are dropped because of their brackets or because they have no
+            word. Without one, the first of them raises an error.
+    """
+    with open_text(path, encoding, keep_nuls=True) as lines:
+        yield from read_lines(lines, path, counter)
 
 
 def parse(text: str, source: str = "the tree") -> Tree:
@@ -50,40 +64,125 @@ def parse(text: str, source: str = "the tree") -> Tree:
     return trees[0]
 
 
-def read_lines(lines: Iterable[tuple[int, str]], path: Path | str) -> Iterator[Tree]:
+def read_lines(
+    lines: Iterable[tuple[int, str]], path: Path | str, counter: ReadCounter | None = None
+) -> Iterator[Tree]:
     """Yield the trees of numbered lines. ``path`` names them in errors."""
-    stack: list[_Open] = []
-    next_start: int | None = None
-    text_of_start = ""
-    for number, line in lines:
-        place = SourceLocation(str(path), number)
-        if not stack:
-            next_start, text_of_start = None, line
-        elif next_start is None and line.startswith("("):
-            next_start = number
-        if stack and number - stack[0].place.line >= MOST_LINES:
-            raise _unclosed(path, stack, text_of_start, next_start)
+    damaged, n_unclosed = DamagedRecords(path, counter, _CURE), 0
+    source = LineSource(lines)
+    for number, line in source:
+        if not line.strip():
+            continue
+        damaged.saw()
+        found = _Parser(path, source, MOST_LINES if n_unclosed < _MANY else _FEW_LINES).parse(number, line)
+        n_unclosed += not isinstance(found, Tree) and found.reason == _UNCLOSED
+        if isinstance(found, Tree):
+            yield found
+        elif found.reason == _NO_WORD and counter is not None:
+            counter.drop(found.reason, found.place, found.line)
+        else:
+            damaged.add(found.place, found.reason, found.line, found.problem)
+    damaged.check()
+
+
+class _Damage(NamedTuple):
+    """Why a tree cannot be used: the reason to drop it, and the problem of the line."""
+
+    place: SourceLocation
+    line: str
+    reason: str
+    problem: str
+
+
+class _Parser:
+    """Reads one tree from lines. What follows the tree in its last line is read again."""
+
+    def __init__(self, path: Path | str, source: LineSource, most_lines: int) -> None:
+        self.path, self.source, self.most_lines = str(path), source, most_lines
+        self.stack: list[_Open] = []
+        self.taken: list[tuple[int, str]] = []
+        self.damage: _Damage | None = None
+        self.tree: Tree | None = None
+
+    def parse(self, number: int, line: str) -> Tree | _Damage:
+        self.taken = [(number, line)]
+        if (rest := self._take(number, line)) is None:
+            for number, line in self.source:
+                if len(self.taken) >= self.most_lines:
+                    self.source.read_again([(number, line)])
+                    return self._unclosed()
+                self.taken.append((number, line))
+                if (rest := self._take(number, line)) is not None:
+                    break
+            else:
+                return self._unclosed()
+        if rest.strip():
+            self.source.read_again([(number, rest)])
+        if self.damage is not None:
+            return self.damage
+        assert self.tree is not None
+        return self.tree
+
+    def _take(self, number: int, line: str) -> str | None:
+        """Read a line. The rest of it if the tree ends in it, otherwise None."""
+        place = SourceLocation(self.path, number)
+        if "\0" in line:
+            self._note(place, line, "with a NUL byte", "has a NUL byte")
         for match in _PART.finditer(line):
             part = match[0]
             if part == "(":
-                if not stack:
-                    text_of_start = line
-                stack.append(_Open(place))
-            elif not stack:
+                self.stack.append(_Open(place))
+            elif not self.stack:
                 what = "closes a bracket that was never opened" if part == ")" else f"has {part[:20]!r} outside a tree"
-                raise _bad(path, number, line, what)
+                self._note(place, line, "with text or a bracket outside a tree", what)
+                return ""
             elif part == ")":
-                node = _closed(path, line, number, stack.pop())
-                if not stack:
-                    yield node
-                else:
-                    stack[-1].children.append(node)
-            elif stack[-1].children:
-                raise _bad(path, number, line, f"has the word {part[:20]!r} next to other nodes")
+                node = self._close(place, line)
+                if not self.stack:
+                    self.tree = node
+                    self._check_words(node, place, line)
+                    return line[match.end() :]
+                self.stack[-1].children.append(node)
+            elif self.stack[-1].children:
+                self._note(place, line, _MIXED, f"has the word {part[:20]!r} next to other nodes")
             else:
-                stack[-1].atoms.append(part)
-    if stack:
-        raise _unclosed(path, stack, text_of_start, next_start)
+                self.stack[-1].atoms.append(part)
+        return None
+
+    def _note(self, place: SourceLocation, line: str, reason: str, problem: str) -> None:
+        self.damage = self.damage or _Damage(place, line, reason, problem)
+
+    def _close(self, place: SourceLocation, line: str) -> Tree:
+        bracket = self.stack.pop()
+        atoms, children = bracket.atoms, bracket.children
+        if not children and len(atoms) == 2:
+            return Tree(atoms[0], (), atoms[1], bracket.place)
+        if children and len(atoms) > 1:
+            what = f"closes a node that has the word {atoms[1][:20]!r} next to other nodes"
+            self._note(place, line, _MIXED, what)
+        elif not children:
+            held = " ".join(atoms)[:40]
+            what = f"closes a node ({held}) that is neither (TAG word) nor a label with nodes"
+            reason = _NO_WORD if len(atoms) < 2 else "with a node of several words"
+            self._note(place, line, reason, what)
+        return Tree(atoms[0] if atoms else "", tuple(children), None, bracket.place)
+
+    def _check_words(self, tree: Tree, place: SourceLocation, line: str) -> None:
+        """Distinguish a tree without any word, which is empty, from one with an empty node, which is damaged."""
+        if self.damage is not None and self.damage.reason == _NO_WORD and any(tree.leaves()):
+            self.damage = self.damage._replace(reason="with a node without a word")
+
+    def _unclosed(self) -> _Damage:
+        """The damage of a tree that is not closed. Reading continues at the line that seems to begin the next tree."""
+        number, line = self.taken[0]
+        following = next((i for i, (_, text) in enumerate(self.taken[1:], start=1) if text.startswith("(")), None)
+        guess = ""
+        if following is not None:
+            self.source.read_again(self.taken[following:])
+            guess = f", and line {self.taken[following][0]} seems to begin the next tree"
+        missing = "1 bracket is missing" if len(self.stack) == 1 else f"{len(self.stack)} brackets are missing"
+        problem = f"opens a tree that is not closed: {missing}{guess}"
+        return _Damage(SourceLocation(self.path, number), line, _UNCLOSED, problem)
 
 
 def to_text(tree: Tree) -> str:
@@ -117,32 +216,3 @@ def spoken(tree: Tree) -> list[str]:
 def unescape(word: str) -> str:
     r"""The unescaped word: ``-LRB-`` is a bracket, ``\/`` a slash and ``\*`` a star."""
     return _ESCAPES.get(word) or word.replace("\\/", "/").replace("\\*", "*")
-
-
-def _closed(path: Path | str, line: str, number: int, bracket: _Open) -> Tree:
-    atoms, children = bracket.atoms, bracket.children
-    if children:
-        if len(atoms) > 1:
-            raise _bad(path, number, line, f"closes a node that has the word {atoms[1][:20]!r} next to other nodes")
-        return Tree(atoms[0] if atoms else "", tuple(children), None, bracket.place)
-    if len(atoms) != 2:
-        held = " ".join(atoms)[:40]
-        raise _bad(path, number, line, f"closes a node ({held}) that is neither (TAG word) nor a label with nodes")
-    return Tree(atoms[0], (), atoms[1], bracket.place)
-
-
-def _unclosed(path: Path | str, stack: list[_Open], line: str, next_start: int | None) -> FormatError:
-    opened = stack[0].place.line
-    guess = f", and line {next_start} seems to begin the next tree" if next_start else ""
-    problem = f"opens a tree that is not closed: {len(stack)} brackets are missing{guess}"
-    if len(stack) == 1:
-        problem = f"opens a tree that is not closed: 1 bracket is missing{guess}"
-    return _bad(path, opened, line, problem)
-
-
-def _bad(path: Path | str, number: int, line: str, problem: str) -> FormatError:
-    cure = "Write every word as (TAG word) and close every bracket. " + hint(path, "brackets")
-    return bad_line(path, number, line, problem, cure)
-
-
-FORMAT = Format("brackets", "Penn brackets", Tree, read, brackets_sign)

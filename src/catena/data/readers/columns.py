@@ -1,6 +1,7 @@
 """Column CoNLL: one token per line with fields separated by tabs or blanks, and a blank line after each sentence.
 
-This is the format of CoNLL-2000, CoNLL-2003 and WNUT. A line of only white space is blank.
+This is the format of CoNLL-2000, CoNLL-2003 and WNUT. A line of only white space is blank. Sentences of word/TAG, one
+in each line as in the Brown corpus, are read here too.
 """
 
 from __future__ import annotations
@@ -11,27 +12,39 @@ from pathlib import Path
 from typing import Literal
 
 from catena.data.examples import Columns, SourceLocation
-from catena.data.files import bad_line, open_text
-from catena.data.readers.format import Format
-from catena.data.readers.format_rules import column_fields, columns_sign, hint
-from catena.errors import FormatError
+from catena.data.files import open_text
+from catena.data.readers.format_rules import column_fields
+from catena.data.reading import DamagedRecords, ReadCounter
 
 _DOCUMENT_START = "-DOCSTART-"
-_Separator = Literal["tab", "blank"]
+Separator = Literal["tab", "blank", "slash"]
+_CURE = "Give every row the same fields, and end each sentence with a blank line."
 
 
-def read(path: Path | str, *, separator: _Separator | None = None, encoding: str | None = None) -> Iterator[Columns]:
+def read(
+    path: Path | str,
+    *,
+    separator: Separator | None = None,
+    encoding: str | None = None,
+    counter: ReadCounter | None = None,
+) -> Iterator[Columns]:
     """Yield one sentence for each block of lines.
 
     ``-DOCSTART-`` lines, with or without fields, and lines that begin with ``#`` before the first token and
-    do not have the fields of a row become comments of the next sentence.
+    do not have the fields of a row become comments of the next sentence. A block of comments is not a sentence.
 
     Args:
         path: the file.
-        separator: the field separator. By default tabs if every row of the first sentence has one, otherwise blanks.
+        separator: the field separator. By default tabs if most rows have one, otherwise blanks. ``slash`` reads
+            sentences of word/TAG.
         encoding: UTF-8 if omitted.
+        counter: counts the sentences and lists those with a row of other fields, which are dropped. Without one, such a
+            row raises an error.
     """
-    width = 0
+    if separator == "slash":
+        yield from _read_slashed(path, encoding, counter)
+        return
+    damaged, width = DamagedRecords(path, counter, _CURE), 0
     documents: list[str] = []
     for block in _blocks(path, encoding):
         while block and _is_document_start(block[0][1]):
@@ -40,19 +53,27 @@ def read(path: Path | str, *, separator: _Separator | None = None, encoding: str
             continue
         separator = separator or _separator(block)
         width = width or _width(block, separator)
-        comments = []
-        while len(block) > 1 and _is_comment(block[0][1], separator, width):
-            comments.append(block.pop(0)[1])
-        rows = tuple(_row(path, number, line, separator, width) for number, line in block)
-        written = "\t" if separator == "tab" or width == 1 else " "
-        yield Columns(rows, SourceLocation(str(path), block[0][0]), (*documents, *comments), written)
+        while block and _is_comment(block[0][1], separator, width):
+            documents.append(block.pop(0)[1])
+        if not block:  # comments at the end of the file
+            continue
+        damaged.saw()
+        rows = [column_fields(line, separator) for _, line in block]
+        if (bad := _find_damage(block, rows, width)) is not None:
+            number, line = block[bad]
+            damaged.add(SourceLocation(str(path), number), *_describe(line, rows[bad], separator, width))
+        else:
+            written = "\t" if separator == "tab" or width == 1 else " "
+            place = SourceLocation(str(path), block[0][0])
+            yield Columns(tuple(map(tuple, rows)), place, tuple(documents), written)
         documents = []
+    damaged.check()
 
 
 def _blocks(path: Path | str, encoding: str | None) -> Iterator[list[tuple[int, str]]]:
     """Blocks of lines between blank lines. A ``-DOCSTART-`` line ends a block like a blank line."""
     block: list[tuple[int, str]] = []
-    with open_text(path, encoding) as lines:
+    with open_text(path, encoding, keep_nuls=True) as lines:
         for number, line in lines:
             is_start = _is_document_start(line)
             if block and (is_start or not line.strip()):
@@ -75,34 +96,49 @@ def _plain(block: list[tuple[int, str]]) -> list[str]:
     return [line for _, line in block if not line.startswith("#")] or [line for _, line in block]
 
 
-def _separator(block: list[tuple[int, str]]) -> _Separator:
+def _separator(block: list[tuple[int, str]]) -> Separator:
     return "tab" if all("\t" in line.rstrip(" \t") for line in _plain(block)) else "blank"
 
 
-def _width(block: list[tuple[int, str]], separator: _Separator) -> int:
+def _width(block: list[tuple[int, str]], separator: Separator) -> int:
     """The number of fields of most rows."""
     return Counter(len(column_fields(line, separator)) for line in _plain(block)).most_common(1)[0][0]
 
 
-def _is_comment(line: str, separator: _Separator, width: int) -> bool:
+def _is_comment(line: str, separator: Separator, width: int) -> bool:
     return line.startswith("#") and len(column_fields(line, separator)) != width
 
 
-def _row(path: Path | str, number: int, line: str, separator: _Separator, width: int) -> tuple[str, ...]:
-    fields = column_fields(line, separator)
-    if len(fields) == width and fields[0]:
-        return tuple(fields)
-    raise _ragged(path, number, line, fields, separator, width)
+def _find_damage(block: list[tuple[int, str]], rows: list[list[str]], width: int) -> int | None:
+    """The index of the first row that has other fields than the first sentence, or a NUL byte."""
+    for i, ((_, line), row) in enumerate(zip(block, rows, strict=True)):
+        if len(row) != width or not row[0] or "\0" in line:
+            return i
+    return None
 
 
-def _ragged(
-    path: Path | str, number: int, line: str, fields: list[str], separator: _Separator, width: int
-) -> FormatError:
-    problem = f"must have {width} {separator}-separated fields as in the first sentence, got {len(fields)}"
+def _describe(line: str, fields: list[str], separator: Separator, width: int) -> tuple[str, str, str]:
+    """The reason to drop a sentence, the line, and its problem."""
+    if "\0" in line:
+        return "with a NUL byte", line, "has a NUL byte"
     if len(fields) == width:
-        problem = "has no token before its first tab"
-    cure = "Give every row the same fields, and end each sentence with a blank line. " + hint(path, "columns")
-    return bad_line(path, number, line, problem, cure)
+        return "with no word before the first tab of a row", line, "has no token before its first tab"
+    many = "1 field" if len(fields) == 1 else f"{len(fields)} fields"
+    problem = f"must have {width} {separator}-separated fields as in the first sentence, got {len(fields)}"
+    return f"with a row of {many} instead of {width}", line, problem
 
 
-FORMAT = Format("columns", "column CoNLL", Columns, read, columns_sign)
+def _read_slashed(path: Path | str, encoding: str | None, counter: ReadCounter | None) -> Iterator[Columns]:
+    damaged = DamagedRecords(path, counter, "Write every word as word/TAG.")
+    with open_text(path, encoding) as lines:
+        for number, line in lines:
+            if not line.strip():
+                continue
+            place = SourceLocation(str(path), number)
+            damaged.saw()
+            parts = [word.rpartition("/") for word in line.split()]
+            if all(word and tag for word, _, tag in parts):
+                yield Columns(tuple((word, tag) for word, _, tag in parts), place)
+            else:
+                damaged.add(place, "with a word without /TAG", line)
+    damaged.check()

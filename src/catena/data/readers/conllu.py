@@ -12,45 +12,78 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from catena.data.examples import ConlluRow, ConlluSentence, SourceLocation
-from catena.data.files import bad_line, open_text
-from catena.data.readers.format import Format
-from catena.data.readers.format_rules import conllu_sign, hint
-from catena.errors import FormatError
+from catena.data.files import open_text
+from catena.data.reading import DamagedRecords, ReadCounter
 
 _WORD = re.compile(r"[1-9][0-9]*", re.ASCII)
 _RANGE = re.compile(r"([1-9][0-9]*)-([1-9][0-9]*)", re.ASCII)
 _EMPTY = re.compile(r"(0|[1-9][0-9]*)\.([1-9][0-9]*)", re.ASCII)
 _MOST_DIGITS = 9
+NO_HEAD = "with a word without a head"
+"""The problem of a sentence that is annotated in part."""
 
 
-def read(path: Path | str, *, encoding: str | None = None) -> Iterator[ConlluSentence]:
-    """Yield the sentences. Words must be numbered from 1 without gaps, and heads must be words of the sentence."""
-    with open_text(path, encoding) as lines:
-        yield from read_lines(path, lines)
+def read(
+    path: Path | str, *, encoding: str | None = None, counter: ReadCounter | None = None, heads: bool = True
+) -> Iterator[ConlluSentence]:
+    """Yield the sentences. Words must be numbered from 1 without gaps, and heads must be words of the sentence.
+
+    Args:
+        path: the file.
+        encoding: UTF-8 if omitted.
+        counter: counts the sentences and lists those that are dropped because of an invalid row or head. Without one,
+            the first of them raises an error.
+        heads: False does not check heads, for those who read only words and tags.
+    """
+    with open_text(path, encoding, keep_nuls=True) as lines:
+        yield from read_lines(path, lines, counter, heads)
 
 
-def read_lines(path: Path | str, lines: Iterable[tuple[int, str]]) -> Iterator[ConlluSentence]:
+def read_lines(
+    path: Path | str, lines: Iterable[tuple[int, str]], counter: ReadCounter | None = None, heads: bool = True
+) -> Iterator[ConlluSentence]:
     """Yield the sentences of numbered lines. ``path`` names them in errors, such as "standard input"."""
-    comments: list[str] = []
-    rows: list[tuple[int, str]] = []
-    number = 0
+    damaged = DamagedRecords(path, counter, "See https://universaldependencies.org/format.html.")
+    for block in _blocks(lines):
+        comments = [line for _, line in block if line.startswith("#")]
+        rows = [(number, line) for number, line in block if not line.startswith("#")]
+        if not rows and counter is not None:
+            continue  # comments at the end of a file that was cut
+        damaged.saw()
+        try:
+            if not rows:
+                raise _InvalidRowError(block[-1], "with comments and no words", "is a comment with no words after it")
+            inside = next((line for line in block[block.index(rows[0]) :] if line[1].startswith("#")), None)
+            if inside is not None:
+                what = "is a comment inside a sentence, without a blank line before it"
+                raise _InvalidRowError(inside, "with a comment inside", what)
+            yield _sentence(path, comments, rows, heads, counter)
+        except _InvalidRowError as row:
+            place = SourceLocation(str(path), row.line[0])
+            if row.is_head and counter is not None:
+                counter.drop(row.reason, place, row.line[1])
+            else:
+                damaged.add(place, row.reason, row.line[1], row.problem)
+    damaged.check()
+
+
+def _blocks(lines: Iterable[tuple[int, str]]) -> Iterator[list[tuple[int, str]]]:
+    block: list[tuple[int, str]] = []
     for number, line in lines:
-        if not line.strip():
-            if rows:
-                yield _sentence(path, comments, rows)
-                comments, rows = [], []
-            elif comments:
-                raise _bad(path, number - 1, comments[-1], "is a comment with no words after it")
-        elif line.startswith("#"):
-            if rows:
-                raise _bad(path, number, line, "is a comment inside a sentence, without a blank line before it")
-            comments.append(line)
-        else:
-            rows.append((number, line))
-    if rows:
-        yield _sentence(path, comments, rows)
-    elif comments:
-        raise _bad(path, number, comments[-1], "is a comment with no words after it")
+        if line.strip():
+            block.append((number, line))
+        elif block:
+            yield block
+            block = []
+    if block:
+        yield block
+
+
+class _InvalidRowError(Exception):
+    """A row that violates the format: the reason to drop its sentence, and the problem of the line."""
+
+    def __init__(self, line: tuple[int, str], reason: str, problem: str, is_head: bool = False) -> None:
+        self.line, self.reason, self.problem, self.is_head = line, reason, problem, is_head
 
 
 def to_text(sentence: ConlluSentence) -> str:
@@ -69,64 +102,88 @@ def write(path: Path, sentences: Iterable[ConlluSentence]) -> int:
     return count
 
 
-def _sentence(path: Path | str, comments: list[str], lines: list[tuple[int, str]]) -> ConlluSentence:
-    rows: list[ConlluRow] = []
+def _sentence(
+    path: Path | str, comments: list[str], lines: list[tuple[int, str]], heads: bool, counter: ReadCounter | None
+) -> ConlluSentence:
+    rows = [_row(path, line, counter) for line in lines]
     n_words = n_empty = range_end = 0
-    for number, line in lines:
-        row = _row(path, number, line)
-        rows.append(row)
+    for row, line in zip(rows, lines, strict=True):
         if _WORD.fullmatch(row.id):
             if row.id != str(n_words + 1):
                 missing = " (a blank line is required before a new sentence)" if row.id == "1" else ""
-                raise _bad(path, number, line, f"must have the word number {n_words + 1}, got {row.id}{missing}")
+                raise _numbering(line, f"must have the word number {n_words + 1}, got {row.id}{missing}")
             n_words, n_empty = n_words + 1, 0
         elif match := _RANGE.fullmatch(row.id):
-            if (
-                len(row.id) > 2 * _MOST_DIGITS
-                or not n_words + 1 == int(match[1]) < int(match[2])
-                or n_words < range_end
-            ):
-                raise _bad(path, number, line, f"must have a range that begins at word {n_words + 1}, got {row.id}")
+            starts = len(row.id) <= 2 * _MOST_DIGITS and n_words + 1 == int(match[1]) < int(match[2])
+            if not starts or n_words < range_end:
+                raise _numbering(line, f"must have a range that begins at word {n_words + 1}, got {row.id[:20]}")
             range_end = int(match[2])
-        elif match := _EMPTY.fullmatch(row.id):
+        elif _EMPTY.fullmatch(row.id):
             if row.id != f"{n_words}.{n_empty + 1}":
-                raise _bad(path, number, line, f"must have the empty node {n_words}.{n_empty + 1}, got {row.id}")
+                raise _numbering(line, f"must have the empty node {n_words}.{n_empty + 1}, got {row.id}")
             n_empty += 1
         else:
-            raise _bad(
-                path,
-                number,
-                line,
-                f"must begin with a word number, range or empty node, got {row.id[:20]!r}",
-            )
+            raise _numbering(line, f"must begin with a word number, range or empty node, got {row.id[:20]!r}")
     if not n_words or range_end > n_words:
         problem = f"begins a range to word {range_end} of {n_words}" if n_words else "begins a sentence without words"
-        raise _bad(path, lines[0][0], lines[0][1], problem)
-    _check_heads(path, rows, lines, n_words)
+        raise _numbering(lines[0], problem)
+    if heads:
+        _check_heads(rows, lines, n_words)
     return ConlluSentence(tuple(rows), tuple(comments), SourceLocation(str(path), lines[0][0]))
 
 
-def _row(path: Path | str, number: int, line: str) -> ConlluRow:
-    fields = line.split("\t")
-    if len(fields) == 10:
+def _numbering(line: tuple[int, str], problem: str) -> _InvalidRowError:
+    return _InvalidRowError(line, "with words that are not numbered from 1", problem)
+
+
+def _row(path: Path | str, line: tuple[int, str], counter: ReadCounter | None) -> ConlluRow:
+    fields = line[1].split("\t")
+    by_blanks = line[1].split()
+    if len(fields) == 1 and len(by_blanks) == 10 and counter is not None:
+        counter.note("rows with blanks instead of tabs between fields", SourceLocation(str(path), line[0]), line[1])
+        fields = by_blanks
+    if len(fields) == 10 and "\0" not in line[1]:
         return ConlluRow(*fields)
-    by_blanks = len(line.split())
     problem = f"must have 10 tab-separated fields, got {len(fields)}"
-    if len(fields) == 1 and by_blanks == 10:
+    if "\0" in line[1]:
+        raise _InvalidRowError(line, "with a NUL byte", "has a NUL byte")
+    if len(fields) == 1 and len(by_blanks) == 10:
         problem = "must have 10 tab-separated fields, got fields separated by blanks"
-    raise _bad(path, number, line, problem)
+    raise _InvalidRowError(line, "with a row of other than 10 tab-separated fields", problem)
 
 
-def _check_heads(path: Path | str, rows: list[ConlluRow], lines: list[tuple[int, str]], n_words: int) -> None:
-    heads = {str(n) for n in range(n_words + 1)} | {"_"}
-    for row, (number, line) in zip(rows, lines, strict=True):
-        if row.head not in heads:
-            raise _bad(path, number, line, f"must have a head from 0 to {n_words} or _, got {row.head[:20]!r}")
+# --- heads ------------------------------------------------------------------------------------------------------------
 
 
-def _bad(path: Path | str, number: int, line: str, problem: str) -> FormatError:
-    cure = "See https://universaldependencies.org/format.html. " + hint(path, "conllu")
-    return bad_line(path, number, line, problem, cure)
+def _check_heads(rows: list[ConlluRow], lines: list[tuple[int, str]], n_words: int) -> None:
+    valid = {str(n) for n in range(n_words + 1)} | {"_"}
+    for row, line in zip(rows, lines, strict=True):
+        if row.head not in valid:
+            problem = f"must have a head from 0 to {n_words} or _, got {row.head[:20]!r}"
+            raise _InvalidRowError(line, "with a head outside the sentence", problem, is_head=True)
 
 
-FORMAT = Format("conllu", "CoNLL-U", ConlluSentence, read, conllu_sign)
+def find_head_problem(sentence: ConlluSentence, single_root: bool = True) -> tuple[int, str] | None:
+    """The line and the reason if the heads of a sentence are not a tree, or not all known; otherwise None.
+
+    The reason completes "1 …": "with a cycle of heads".
+    """
+    heads = [None if word.head == "_" else int(word.head) for word in sentence.words]
+    lines = [sentence.place.line + i for i, row in enumerate(sentence.rows) if row.id.isdecimal()]
+    for word, head in enumerate(heads, start=1):
+        if head == word:
+            return lines[word - 1], "with a word that is its own head"
+    roots = [word for word, head in enumerate(heads, start=1) if head == 0]
+    if single_root and len(roots) > 1:
+        return lines[roots[1] - 1], f"with {len(roots)} roots"
+    clear: set[int] = set()
+    for word in range(1, len(heads) + 1):
+        here: int | None = word
+        seen: set[int] = set()
+        while here and here not in clear:
+            if here in seen:
+                return lines[word - 1], "with a cycle of heads"
+            seen.add(here)
+            here = heads[here - 1]
+        clear |= seen
+    return (lines[heads.index(None)], NO_HEAD) if None in heads else None

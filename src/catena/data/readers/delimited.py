@@ -1,165 +1,172 @@
-"""CSV and TSV with a header, with a column for the text and one for the label.
+"""Records of tables in text lines: CSV in its dialects, TSV, tables of R, psql and MySQL, pairs separated by ``|||``.
 
-Without a header, columns are named by their number, from 1.
+A record with quotes may span several lines. A quote that is never closed would swallow the rest of the file: its line
+is read again with plain quotes, and reading continues in the next line.
 """
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
-from pathlib import Path
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
 
-from catena.data.examples import LabeledText, SourceLocation
-from catena.data.files import bad_line, open_text
-from catena.data.readers.format import Format
-from catena.data.readers.format_rules import hint
-from catena.data.readers.names import choose_columns, split_labels
-from catena.data.readers.sample import list_names
-from catena.data.readers.table_signs import csv_sign, tsv_sign
-from catena.errors import FormatError
+MAX_RECORD_LINES = 10_000
+"""Maximum number of lines of a record."""
+MAX_OPEN_QUOTES = 50
+"""Number of quotes that are never closed after which records end at the end of their line."""
+csv.field_size_limit(2**31 - 1)  # the default limit of the csv module is 128 KiB per field
 
-MOST_LINES = 10_000
-"""Maximum number of lines of a record. Without it, a stray quote would consume the rest of the file."""
+_RULE = re.compile(r"[\s|+:=-]*--[\s|+:=-]*")
+"""A line between the header and the rows of a table for readers: ``+------+---+`` or ``|---|---|``."""
+_ROW_COUNT = re.compile(r"\(\d+ rows?\)")
+_ESCAPES = {"\\t": "\t", "\\n": "\n", "\\r": "\r", "\\b": "\b"}
+OPEN_QUOTE = "records with a quote that is not closed, read as a character"
 
 
-def read_csv(
-    path: Path | str,
-    *,
-    delimiter: str = ",",
-    header: bool = True,
-    text_column: str | None = None,
-    label_column: str | None = None,
-    separator: str | None = None,
-    labeled: bool = True,
-    quoted: bool = True,
-    encoding: str | None = None,
-) -> Iterator[LabeledText]:
-    """Yield one example for each record. A record without any value gives an example without text and label.
+@dataclass(frozen=True)
+class TableLayout:
+    r"""How the records of a table are written.
 
     Args:
-        path: the file.
-        delimiter: the character between fields.
-        header: whether the first record has the column names; otherwise they are "1", "2", …
-        text_column: detected by common names if omitted, such as text, sentence or review.
-        label_column: detected by common names if omitted, such as label, intent or class.
-        separator: separator of several labels in one field, such as "|". The field may then be empty.
-        labeled: False reads only texts.
-        quoted: whether fields may be in double quotes, with line ends and delimiters inside.
-        encoding: UTF-8 if omitted.
+        delimiter: the text between fields, one character or more.
+        quote: the character around fields that contain a delimiter or line end; None if quotes are plain characters.
+        escape: the character before a quote inside a quoted field, if quotes are not doubled.
+        names: the column names; numbers from 1 for columns without a name.
+        header: the line of the header; None if there is none.
+        start: the first line that may be a record. Lines above it are titles and comments.
+        boxed: whether fields are padded with blanks and lines may begin and end with the delimiter.
+        database: whether tabs and line ends inside fields are written as ``\t`` and ``\n``, as databases do.
     """
-    if len(delimiter) != 1 or delimiter in '"\r\n':
-        raise FormatError(
-            f"delimiter must be one character other than a quote or line end, got {delimiter!r}. Use ',' or '\\t'."
-        )
-    names: list[str] | None = None
-    for place, fields in records(path, delimiter, quoted, encoding):
-        if not any(field.strip() for field in fields):
-            yield LabeledText("", (), place)
-            continue
-        if names is None:
-            names = fields if header else [str(j + 1) for j in range(len(fields))]
-            names = [name.strip() for name in names]
-            try:
-                chosen = choose_columns(str(place), names, text_column, label_column, labeled)
-            except FormatError as error:
-                kind = "tsv" if delimiter == "\t" else "csv"
-                raise type(error)(f"{error}. {hint(path, kind)}".rstrip()) from None
-            text_at = names.index(chosen.text)
-            label_at = names.index(chosen.label) if chosen.label is not None else None
-            if header:
-                continue
-        if len(fields) != len(names):
-            raise _ragged(place, fields, names, delimiter)
-        labels = split_labels(fields[label_at], separator) if label_at is not None else ()
-        if label_at is not None and not labels and not separator:
-            cure = "Fill it in, or remove the record. If texts may have no label, set a separator (--label-separator)."
-            raise bad_line(place.file, place.line, delimiter.join(fields), f"has no {names[label_at]}", cure)
-        yield LabeledText(fields[text_at], labels, place)
+
+    delimiter: str = ","
+    quote: str | None = '"'
+    escape: str | None = None
+    names: tuple[str, ...] = ()
+    header: int | None = 1
+    start: int = 1
+    boxed: bool = False
+    database: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "names": list(self.names)}
 
 
-def read_tsv(
-    path: Path | str,
-    *,
-    header: bool = True,
-    text_column: str | None = None,
-    label_column: str | None = None,
-    separator: str | None = None,
-    labeled: bool = True,
-    quoted: bool = False,
-    encoding: str | None = None,
-) -> Iterator[LabeledText]:
-    """As :func:`read_csv`, with tabs between fields. Quotes are plain characters unless ``quoted``."""
-    yield from read_csv(
-        path,
-        delimiter="\t",
-        header=header,
-        text_column=text_column,
-        label_column=label_column,
-        separator=separator,
-        labeled=labeled,
-        quoted=quoted,
-        encoding=encoding,
-    )
+class Fields(NamedTuple):
+    """The fields of one record, which is blank if there are none."""
+
+    line: int
+    values: list[str]
+    raw: str
+    problem: str | None = None
+    """Why the record cannot be used, such as "with a NUL byte"."""
+    note: str | None = None
+    """How the record was read, if it is unusual."""
 
 
-def records(
-    path: Path | str, delimiter: str, quoted: bool, encoding: str | None
-) -> Iterator[tuple[SourceLocation, list[str]]]:
-    """The fields of each record, and the line in which it begins."""
-    csv.field_size_limit(2**31 - 1)  # the default limit of the csv module is 128 KiB per field
-    with open_text(path, encoding) as lines:
-        source = _Source(str(path), lines)
-        if quoted:
-            rows = csv.reader(source, delimiter=delimiter, strict=True)
-        else:
-            rows = csv.reader(source, delimiter=delimiter, quoting=csv.QUOTE_NONE, strict=True)
-        while True:
-            source.begin = source.number + 1
-            try:
-                fields = next(rows, None)
-            except csv.Error as error:
-                problem = f"begins a record with invalid quotes ({error}, at line {source.number})"
-                cure = "Double a quote inside a quoted field. " + hint(path, "tsv" if delimiter == "\t" else "csv")
-                raise bad_line(path, source.begin, source.first, problem, cure) from None
-            if fields is None:
-                return
-            yield SourceLocation(str(path), source.begin), fields
+def split_records(lines: Iterable[tuple[int, str]], layout: TableLayout, width: int | None = None) -> Iterator[Fields]:
+    """The records of numbered lines, including blank ones.
+
+    Args:
+        lines: line numbers and lines.
+        layout: how records are written. Its names, header and start are not used.
+        width: the usual number of fields. Records of several lines with another number have a quote too many.
+    """
+    if layout.boxed:
+        lines = ((number, line) for number, line in lines if not _RULE.fullmatch(line))
+    if layout.quote is None:
+        for number, line in lines:
+            yield Fields(number, _split_line(line, layout), line, "with a NUL byte" if "\0" in line else None)
+    else:
+        yield from _quoted_records(lines, layout, width)
 
 
-class _Source:
-    """Lines for the csv module that remember where the record began."""
+def _split_line(line: str, layout: TableLayout) -> list[str]:
+    if not line.strip():
+        return []
+    if layout.boxed:
+        line = line.strip().removeprefix(layout.delimiter).removesuffix(layout.delimiter)
+    values = line.split(layout.delimiter)
+    if layout.boxed or len(layout.delimiter) > 1:
+        return [value.strip() for value in values]
+    return [unescape(value) for value in values] if layout.database else values
 
-    def __init__(self, file: str, lines: Iterator[tuple[int, str]]) -> None:
-        self.file = file
-        self.lines = lines
-        self.number = 0
-        self.begin = 1
-        self.first = ""
 
-    def __iter__(self) -> Iterator[str]:
+def unescape(value: str) -> str:
+    r"""A field of PostgreSQL's COPY or MySQL without escapes. ``\N``, which is NULL, stays as it is."""
+    if "\\" not in value or value == "\\N":
+        return value
+    return re.sub(r"\\.", lambda match: _ESCAPES.get(match[0], match[0][1:]), value, flags=re.DOTALL)
+
+
+def is_row_count(values: Sequence[str]) -> bool:
+    """Whether a record is the last line of psql, ``(60 rows)``."""
+    return len(values) == 1 and _ROW_COUNT.fullmatch(values[0].strip()) is not None
+
+
+class LineSource:
+    """An iterator over numbered lines, which can be given lines to read again."""
+
+    def __init__(self, lines: Iterable[tuple[int, str]]) -> None:
+        self._lines = iter(lines)
+        self._again: deque[tuple[int, str]] = deque()
+
+    def __iter__(self) -> Iterator[tuple[int, str]]:
         return self
 
-    def __next__(self) -> str:
-        self.number, line = next(self.lines)
-        if self.number == self.begin:
-            self.first = line
-        if self.number - self.begin >= MOST_LINES:
-            problem = f"opens a quote that is not closed within {MOST_LINES:,} lines"
-            cure = "Double or remove the quote, or read the file with quoted=false."
-            raise bad_line(self.file, self.begin, self.first, problem, cure)
-        return line + "\n"
+    def __next__(self) -> tuple[int, str]:
+        return self._again.popleft() if self._again else next(self._lines)
+
+    def read_again(self, lines: Sequence[tuple[int, str]]) -> None:
+        self._again.extendleft(reversed(lines))
 
 
-def _ragged(place: SourceLocation, fields: list[str], names: list[str], delimiter: str) -> FormatError:
-    name = "tsv" if delimiter == "\t" else "csv"
-    return bad_line(
-        place.file,
-        place.line,
-        delimiter.join(fields),
-        f"must have {len(names)} fields ({list_names(names)}) as in the first record, got {len(fields)}",
-        f"Quote texts with a {'tab' if delimiter == chr(9) else repr(delimiter)} inside. {hint(place.file, name)}",
+def _quoted_records(lines: Iterable[tuple[int, str]], layout: TableLayout, width: int | None) -> Iterator[Fields]:
+    source, open_quotes = LineSource(lines), 0
+    assert layout.quote is not None
+    for number, line in source:
+        if "\0" in line:
+            yield Fields(number, [], line, "with a NUL byte")
+        elif layout.quote not in line and (layout.escape is None or layout.escape not in line):
+            yield Fields(number, _split_line(line, layout), line)
+        else:
+            most = MAX_RECORD_LINES if open_quotes < MAX_OPEN_QUOTES else 1
+            record = _quoted_record((number, line), source, layout, width, most)
+            open_quotes += record.note is not None
+            yield record
+
+
+def _quoted_record(
+    first: tuple[int, str], source: LineSource, layout: TableLayout, width: int | None, most: int
+) -> Fields:
+    taken = [first]
+
+    def feed() -> Iterator[str]:
+        yield first[1] + "\n"
+        for line in source:
+            if len(taken) == most or "\0" in line[1]:
+                source.read_again([line])
+                return
+            taken.append(line)
+            yield line[1] + "\n"
+
+    rows = csv.reader(
+        feed(),
+        delimiter=layout.delimiter,
+        quotechar=layout.quote,
+        escapechar=layout.escape,
+        doublequote=layout.escape is None,
+        skipinitialspace=True,
+        strict=True,
     )
-
-
-CSV = Format("csv", "CSV with a header", LabeledText, read_csv, csv_sign)
-TSV = Format("tsv", "TSV with a header", LabeledText, read_tsv, tsv_sign)
+    try:
+        values = next(rows, [])
+        if len(taken) == 1 or width is None or len(values) == width:
+            raw = "\n".join(line for _, line in taken)
+            return Fields(first[0], values, raw)
+    except csv.Error:
+        pass
+    source.read_again(taken[1:])
+    return Fields(first[0], first[1].split(layout.delimiter), first[1], note=OPEN_QUOTE)

@@ -17,7 +17,7 @@ import numpy as np
 from catena.data.readers.own_vectors import StoredVectors
 from catena.data.special_tokens import END_SYMBOL
 from catena.errors import FormatError
-from catena.kernels.word2vec_draw import ngram_parts
+from catena.kernels.word2vec.cpu_sampling import ngram_parts
 
 _MAGIC = struct.pack("<i", 793_712_314)
 _VERSIONS = (11, 12)

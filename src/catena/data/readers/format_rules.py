@@ -1,87 +1,64 @@
-"""Rules of format detection: each function examines a sample and returns the evidence for its format.
+"""Rules of format detection that look at lines: trees, sentences of tokens, lines with a label, plain text.
 
-They are separate from the readers, so that a reader that fails can report which format the file looks like.
+Each rule examines a sample and returns what it found, or None. A format keeps its name if a few lines do not fit: they
+are dropped and listed when the file is read.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
-from catena.data.files import binary_kind, is_datasets_folder
-from catena.data.readers.names import named_columns
-from catena.data.readers.objects import is_object
-from catena.data.readers.sample import FormatEvidence, Sample, list_names, take_sample
-from catena.data.readers.table_signs import csv_sign, is_wordy, jsonl_sign, repeats, tsv_sign
-from catena.errors import CatenaError
-
-_BIO_TAG = re.compile(r"[BIESLUM]-\S+|O")
-
-# --- binary files and folders -------------------------------------------------------------------------------
-
-
-def datasets_sign(sample: Sample) -> FormatEvidence | None:
-    """Evidence for a folder of Hugging Face datasets."""
-    if sample.is_folder and is_datasets_folder(sample.path):
-        return FormatEvidence(
-            "the folder has state.json or dataset_dict.json, which save_to_disk of Hugging Face datasets writes"
-        )
-    return None
-
-
-def parquet_sign(sample: Sample) -> FormatEvidence | None:
-    """Evidence for Parquet or Arrow, from the first bytes."""
-    if sample.head.startswith(b"PAR1"):
-        return FormatEvidence("it begins with PAR1, the signature of Parquet")
-    if sample.head.startswith(b"ARROW1"):
-        return FormatEvidence("it begins with ARROW1, the signature of an Arrow file")
-    if sample.head.startswith(b"\xff\xff\xff\xff") and b"\0" in sample.head[4:8]:
-        return FormatEvidence("it begins like an Arrow stream")
-    return None
-
-
-def misfit(sample: Sample) -> str | None:
-    """The reason why no format can fit, or None."""
-    path = sample.path
-    if sample.is_folder:
-        return f"{path} is a folder without state.json or dataset_dict.json. Pass a file in it."
-    if not sample.head:
-        return f"{path} is empty. Pass a file with text."
-    if (name := binary_kind(sample.head)) is not None:
-        return f"{path} is {name}, not a text file. Pass a text file."
-    if any("\0" in line for line in sample.lines):
-        return f"{path} has NUL bytes: it is a binary file, or UTF-16 without a byte-order mark. Pass a text file."
-    if not sample.filled:
-        return f"{path} has only blank lines. Pass a file with text."
-    if sample.filled[0].lstrip().lower().startswith(("<?xml", "<!doctype", "<html")):
-        return f"{path} is XML or HTML. Extract the text first."
-    return None
-
-
-# --- trees and sentences ------------------------------------------------------------------------------------
+from catena.data.column_values import is_wordy
+from catena.data.readers import dialogue_lines
+from catena.data.readers.format import DetectedFormat, unknown
+from catena.data.readers.line_records import PREFIX
+from catena.data.readers.sample import Sample, list_names
+from catena.data.roles import TAG_COLUMNS, WORD_COLUMNS
+from catena.data.schemes import describe_scheme
 
 _CONLLU_ID = re.compile(r"[0-9]+([-.][0-9]+)?")
 _NODE = re.compile(r"\([^\s()]+[ \t]+[^\s()]+\)")
 _CAPITAL_TAG = re.compile(r"[A-Z0-9$#.,:;!?'`\"()|_*+/-]+")
+_SLASHED = re.compile(r"\S+/[A-Z][A-Z0-9$-]*|\S*/[^\sA-Za-z0-9]{1,2}")
+COLUMN_ENDINGS = (".conll", ".conll2003", ".conll2000", ".iob", ".iob2", ".bio", ".bioes", ".bilou", ".ner", ".pos")
 
 
-def conllu_sign(sample: Sample) -> FormatEvidence | None:
-    """Evidence for CoNLL-U: rows of ten fields that begin with the number of a word."""
-    rows = [line.split("\t") for line in sample.filled if not line.startswith("#")]
-    good = [row for row in rows if len(row) == 10 and _CONLLU_ID.fullmatch(row[0])]
-    if rows and len(good) >= 0.9 * len(rows):
-        share = f"all {len(rows):,}" if len(good) == len(rows) else f"{len(good):,} of {len(rows):,}"
-        return FormatEvidence(f"{share} rows have ten tab-separated fields, the first of them a word number")
+# --- trees and sentences ----------------------------------------------------------------------------------------------
+
+
+def conllu_rule(sample: Sample) -> DetectedFormat | None:
+    """CoNLL-U: rows of ten fields that begin with the number of a word, and heads for parsing."""
+    lines = [line for line in sample.filled if not line.startswith("#")]
+    named = sample.is_named(".conllu", ".conll", ".conllx")
+    for separator in ("\t", None) if named else ("\t",):
+        rows = [line.split(separator) for line in lines]
+        good = [row for row in rows if len(row) == 10 and _CONLLU_ID.fullmatch(row[0])]
+        if rows and len(good) >= 0.9 * len(rows):
+            how = "tab-separated fields" if separator else "fields separated by blanks instead of tabs"
+            why = f"CoNLL-U: {_all_or(len(good), len(rows))} rows have ten {how}, the first of them a word number"
+            if all(row[6] in ("_", "-") for row in good):
+                return DetectedFormat("conllu", f"{why}; the words have tags and no heads", task="tag")
+            return DetectedFormat("conllu", why, task="parse")
+    if sample.is_named(".conllu"):
+        return unknown(
+            f"{sample.path} is named .conllu, and its rows do not have ten tab-separated fields. Rename it, or correct "
+            f"it: see https://universaldependencies.org/format.html."
+        )
     return None
 
 
-def brackets_sign(sample: Sample) -> FormatEvidence | None:
-    """Evidence for trees in brackets, even if a bracket is missing."""
+def _all_or(n: int, total: int) -> str:
+    return f"all {total:,}" if n == total else f"{n:,} of {total:,}"
+
+
+def brackets_rule(sample: Sample) -> DetectedFormat | None:
+    """Trees in brackets, even if a bracket is missing. Numbers as labels are classes, as in SST."""
     if not sample.filled[0].lstrip().startswith("("):
         return None
-    depth, nodes, surplus = 0, 0, False
+    depth, nodes, unbalanced = 0, 0, False
+    labels: Counter[str] = Counter()
     for line in sample.filled:
         for part in re.findall(r"[()]|[^()]+", line):
             if part in "()":
@@ -89,36 +66,69 @@ def brackets_sign(sample: Sample) -> FormatEvidence | None:
             elif depth == 0 and part.strip():
                 return None
             if depth < 0:
-                depth, surplus = 0, True
+                depth, unbalanced = 0, True
         nodes += len(_NODE.findall(line))
-    if nodes and not surplus and (depth == 0 or not sample.whole):
-        return FormatEvidence(f"it has balanced brackets, with {nodes:,} (TAG word) nodes in the sample")
+        labels.update(re.findall(r"\(\s*([^\s()]+)", line))
+    unbalanced |= depth != 0 and sample.whole
     opening = sum(line.lstrip().startswith("(") for line in sample.filled)
-    if nodes >= len(sample.filled) and opening >= 0.9 * len(sample.filled):
-        return FormatEvidence(
-            f"it has brackets, with {nodes:,} (TAG word) nodes in the sample, but they are not balanced"
-        )
-    return None
+    if not nodes or (unbalanced and (nodes < len(sample.filled) or opening < 0.9 * len(sample.filled))):
+        return None
+    why = f"trees in brackets, with {nodes:,} nodes (TAG word) in the sample"
+    why += ", which are not balanced" if unbalanced else ""
+    if all(label.isdecimal() for label in labels):
+        why += f"; the labels are the classes {list_names(sorted(labels))} ('catena train parse' learns trees instead)"
+        return DetectedFormat("brackets", why, task="classify")
+    return DetectedFormat("brackets", why, task="parse")
 
 
-def columns_sign(sample: Sample) -> FormatEvidence | None:
-    """Evidence for column CoNLL: a word and its tags on each line, with blank lines between sentences."""
+def columns_rule(sample: Sample) -> DetectedFormat | None:
+    """Column CoNLL: a word and its tags in each line, with blank lines between sentences."""
+    named = sample.is_named(*COLUMN_ENDINGS)
     rows, separator = _column_rows(sample)
-    width = len(rows[0]) if rows else 0
-    if width < 2 or any(len(row) != width for row in rows) or len(named_columns(rows[0])) == 2:
-        return None
-    if separator == "tab" and any(" " in row[0].strip() for row in rows):
-        return None
-    tags = Counter(row[-1] for row in rows)
-    is_bio = all(_BIO_TAG.fullmatch(tag) for tag in tags)
-    is_tagged = is_bio or len(tags) <= 0.5 * len(rows) or all(_CAPITAL_TAG.fullmatch(tag) for tag in tags)
+    width = Counter(map(len, rows)).most_common(1)[0][0] if rows else 0
+    good = [row for row in rows if len(row) == width]
+    if width < 2 or not sample.most(len(good), rows):
+        return _not_columns(sample, rows) if named else None
+    if good[0][0].lower() in WORD_COLUMNS and good[0][-1].lower() in TAG_COLUMNS and len(good) > 1:
+        good = good[1:]
+    spaced = sum(" " in row[0].strip() for row in good)
+    tags = Counter(row[-1] for row in good)
+    scheme = describe_scheme(tags)
     breaks = _inner_breaks(sample.lines)
-    if not is_tagged or not (breaks or (is_bio and len(tags) > 1)):
+    if not named and not _look_like_tags(tags, len(good), scheme, breaks, spaced):
         return None
-    kind = "BIO tags" if is_bio else f"{len(tags)} different tags"
+    kind = f"{scheme} tags" if scheme else f"{len(tags)} different tags"
     parted = ", and blank lines separate the sentences" if breaks else ""
-    why = f"every row has {width} {separator}-separated fields and the last column has {kind}{parted}"
-    return FormatEvidence(why, {"separator": separator})
+    why = f"a word and its tag in each line: every row has {width} {separator}-separated fields and the last has {kind}"
+    return DetectedFormat("columns", why + parted, {"separator": separator}, task="tag")
+
+
+def has_span_tags(sample: Sample) -> bool:
+    """Whether tab-separated lines are words with BIO tags or similar, with blank lines between sentences."""
+    rows, separator = _column_rows(sample)
+    good = [row for row in rows if len(row) > 1]
+    tags = Counter(row[-1] for row in good)
+    if separator != "tab" or not sample.most(len(good), rows) or not _inner_breaks(sample.lines):
+        return False
+    return describe_scheme(tags) is not None and len(tags) > 1
+
+
+def _not_columns(sample: Sample, rows: Sequence[Sequence[str]]) -> DetectedFormat:
+    counts = Counter(map(len, rows))
+    shown = " or ".join(str(n) for n, _ in counts.most_common(3))
+    return unknown(
+        f"{sample.path} must have a word and its tag in each line, as its name says, got lines with {shown} fields. "
+        f"Give every line the same fields, or rename the file."
+    )
+
+
+def _look_like_tags(tags: Counter[str], n: int, scheme: str | None, breaks: int, spaced: int) -> bool:
+    if spaced > 0.05 * n or any(" " in tag for tag in tags):
+        return False
+    if scheme and len(tags) > 1:
+        return True
+    are_capitals = all(_CAPITAL_TAG.fullmatch(tag) for tag in tags) and any(map(str.isalpha, "".join(tags)))
+    return bool(breaks) and (len(tags) <= 0.5 * n or are_capitals)
 
 
 def _inner_breaks(lines: Sequence[str]) -> int:
@@ -134,8 +144,9 @@ def _column_rows(sample: Sample) -> tuple[list[list[str]], str]:
     plain = [line for line in lines if not line.startswith("#")]
     if not plain:
         return [], "blank"
-    separator = "tab" if all("\t" in line.rstrip(" \t") for line in plain) else "blank"
-    width = len(column_fields(plain[0], separator))
+    tabbed = sum("\t" in line.rstrip(" \t") for line in plain)
+    separator = "tab" if sample.most(tabbed, plain) else "blank"
+    width = Counter(len(column_fields(line, separator)) for line in plain).most_common(1)[0][0]
     rows = [(line, column_fields(line, separator)) for line in lines]
     return [row for line, row in rows if len(row) == width or not line.startswith("#")], separator
 
@@ -147,209 +158,129 @@ def column_fields(line: str, separator: str) -> list[str]:
     return [part for part in line.replace("\t", " ").split(" ") if part]
 
 
-# --- lines with a label -------------------------------------------------------------------------------------
-
-
-def fasttext_sign(sample: Sample) -> FormatEvidence | None:
-    """Evidence for fastText: lines that begin with ``__label__``."""
-    if all(line.startswith("__label__") for line in sample.all_filled):
-        return FormatEvidence("every line begins with __label__, as in fastText")
-    return None
-
-
-def tsv_label_sign(sample: Sample) -> FormatEvidence | None:
-    """Evidence for a label, a tab and a text on each line."""
-    pairs = _pairs(sample)
-    if not pairs:
+def slash_rule(sample: Sample) -> DetectedFormat | None:
+    """Sentences of word/TAG, as in the Brown corpus."""
+    words = [word for line in sample.filled for word in line.split()]
+    good = sum(_SLASHED.fullmatch(word) is not None for word in words)
+    tags = {word.rpartition("/")[2] for word in words}
+    if len(words) < 4 or good < 0.95 * len(words) or len(tags) > 0.5 * len(words):
         return None
-    first, second = zip(*pairs, strict=True)
-    what = "every line has two tab-separated fields, and the {} has {} different values in {:,} lines"
-    if _is_label_column(first, second):
-        return FormatEvidence(what.format("first", len(set(first)), len(pairs)))
-    if _is_label_column(second, first):
-        return FormatEvidence(what.format("second", len(set(second)), len(pairs)), {"label_first": False})
-    return None
+    why = f"sentences of word/TAG, with {len(tags)} different tags"
+    return DetectedFormat("columns", why, {"separator": "slash"}, task="tag")
 
 
-def parallel_sign(sample: Sample) -> FormatEvidence | None:
-    """Evidence for two texts on each line, with a tab between them."""
-    if not _pairs(sample):
+# --- lines with a label -----------------------------------------------------------------------------------------------
+
+
+def fasttext_rule(sample: Sample) -> DetectedFormat | None:
+    """fastText: lines that begin with ``__label__``."""
+    lines = sample.all_filled
+    good = [line for line in lines if line.startswith(PREFIX)]
+    if not sample.most(len(good)):
         return None
-    return FormatEvidence("every line has two tab-separated fields, and neither repeats like a label")
+    labels = {word.removeprefix(PREFIX) for line in good for word in line.split() if word.startswith(PREFIX)}
+    why = f"labels after {PREFIX} at the beginning of each line, as in fastText ({_labels(labels)})"
+    return DetectedFormat("fasttext", why, task="classify")
 
 
-def _pairs(sample: Sample) -> list[tuple[str, str]]:
-    rows = [line.split("\t") for line in sample.all_filled]
-    return [(row[0], row[1]) for row in rows] if all(len(row) == 2 for row in rows) else []
+def _labels(labels: set[str]) -> str:
+    return f"{len(labels)} label{'s' * (len(labels) != 1)}: {list_names(sorted(labels), 5)}"
 
 
-def _is_label_column(labels: Sequence[str], texts: Sequence[str]) -> bool:
-    if not all(label.strip() for label in labels) or len(set(labels)) > len(set(texts)):
-        return False
-    if len(labels) >= 20 or repeats(labels):
-        return repeats(labels)
-    # Too few lines to see labels repeat: a word before a text is treated as its label.
-    return all(" " not in label.strip() for label in labels) and is_wordy(texts)
+_NUMERIC = re.compile(r"[-+]?[0-9]{1,3}")
+
+
+def first_word_rule(sample: Sample) -> DetectedFormat | None:
+    """A number as the label, a blank and a text in each line, as in the data of Kim (2014)."""
+    lines = sample.all_filled
+    first = [line.split(None, 1)[0] for line in lines]
+    good = [word for word in first if _NUMERIC.fullmatch(word)]
+    labels = set(good)
+    counts_up = len(lines) > 1 and good[:20] == [str(n + 1) for n in range(len(good[:20]))]
+    has_letters = sum(any(map(str.isalpha, line)) for line in lines) >= 0.9 * len(lines)
+    is_small = len(labels) <= max(2, 0.5 * len(lines))
+    if not sample.most(len(good)) or counts_up or not has_letters or not is_small or not is_wordy(lines):
+        return None
+    if any(line[0].isspace() for line in lines):
+        return None
+    why = f"label = first word of each line ({_labels(labels)})"
+    return DetectedFormat("first-word", why, {"numeric": True}, task="classify")
 
 
 _PHONEMES = re.compile(r"\S+( +|\t)[A-Z]{1,3}[0-2]?(\s+[A-Z]{1,3}[0-2]?)*(\s+#.*)?")
 _MARKED = re.compile(r"\S+\(\d+\)\s|.*\s[A-Z]{1,2}[0-2](\s|$)")
 
 
-def dictionary_sign(sample: Sample) -> FormatEvidence | None:
-    """Evidence for a word and its pronunciation on each line, as in CMUdict."""
+def dictionary_rule(sample: Sample) -> DetectedFormat | None:
+    """A word and its pronunciation in each line, as in CMUdict."""
     lines = [line for line in sample.all_filled if not line.startswith(";;;")]
-    if lines and all(_PHONEMES.fullmatch(line) for line in lines) and any(_MARKED.match(line) for line in lines):
-        return FormatEvidence(
-            "every line is a word and uppercase phonemes, some of them with a stress or a variant number"
-        )
+    good = sum(_PHONEMES.fullmatch(line) is not None for line in lines)
+    if lines and sample.most(good, lines) and any(_MARKED.match(line) for line in lines):
+        why = "a pronouncing dictionary: a word and capital phonemes in each line, some with a stress or a variant"
+        return DetectedFormat("dictionary", why, task="transduce")
     return None
 
 
-def kim_sign(sample: Sample) -> FormatEvidence | None:
-    """Evidence for a label, a blank and a text on each line, as in the data of Kim (2014)."""
-    lines = sample.all_filled
-    if any(line[0].isspace() for line in lines) or not is_wordy(lines):
+_VECTOR = re.compile(r"\S.*?((?: -?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)+) ?")
+
+
+def vectors_rule(sample: Sample) -> DetectedFormat | None:
+    """Word vectors as text: a word and five or more numbers in each line, perhaps below their counts."""
+    lines = sample.filled[1:] if re.fullmatch(r"\d+ \d+", sample.filled[0].strip()) else sample.filled
+    sizes = [match[1].count(" ") for line in lines[:200] if (match := _VECTOR.fullmatch(line))]
+    size = Counter(sizes).most_common(1)[0][0] if sizes else 0
+    if len(lines) < 2 or size < 5 or not sample.most(len(sizes), lines[:200]):
         return None
-    first = [line.split(" ", 1)[0] for line in lines]
-    labels = Counter(first)
-    if any("\t" in label for label in labels):
+    why = f"word vectors of about {size} dimensions. Use them as --vectors of a task, not as a text."
+    return DetectedFormat("vectors", why)
+
+
+# --- conversations ----------------------------------------------------------------------------------------------------
+
+_CORNELL = "+++$+++"
+
+
+def dialogue_rule(sample: Sample) -> DetectedFormat | None:
+    """Conversations in lines of text."""
+    if sum(_CORNELL in line for line in sample.filled) >= 0.9 * len(sample.filled):
+        return unknown(
+            f"{sample.path} has the lines of the Cornell Movie-Dialogs Corpus in no order of speech: the order is in "
+            f"movie_conversations.txt. Write the turns of each conversation in one line each, with a blank line after "
+            f"it, or as speaker<TAB>turn."
+        )
+    kind = dialogue_lines.find_kind(sample.lines)
+    said = {
+        "eou": "a dialogue in each line, with __eou__ after each turn",
+        "whatsapp": "a chat that was exported from WhatsApp",
+        "spoken": "turns after the name of the speaker and a colon",
+    }
+    if kind is None:
         return None
-    sign = FormatEvidence(f"every line begins with one of {list_names(sorted(labels))}, followed by a text")
-    if all(re.fullmatch(r"[-+]?[0-9]{1,3}", label) for label in labels):
-        counts_up = len(lines) > 1 and first == [str(n + 1) for n in range(len(lines))]
-        has_letters = sum(any(map(str.isalpha, line)) for line in lines) >= 0.9 * len(lines)
-        return sign if has_letters and not counts_up and len(labels) <= max(2, 0.5 * len(lines)) else None
-    once = sum(count == 1 for count in labels.values())
-    is_small = 2 <= len(labels) <= (0.05 if len(lines) >= 100 else 0.25) * len(lines)
-    is_named = all(re.search(r"\w", label) and label[-1] not in ":.,;!?" for label in labels)
-    return sign if is_small and is_named and once <= 0.2 * len(labels) and not _are_words(lines) else None
+    return DetectedFormat("dialogue", said[kind], {"kind": kind}, task="converse")
 
 
-def _are_words(lines: Sequence[str]) -> bool:
-    """Whether the first words of lines are words of the texts, such as "the" and "a", rather than labels.
-
-    Each of them must occur inside at least a fifth of the lines that begin with another.
-    """
-    parted = [
-        (first, re.findall(r"\w+", rest)) for first, _, rest in (line.casefold().partition(" ") for line in lines)
-    ]
-    for label in {first for first, _ in parted}:
-        others = [label in words for first, words in parted if first != label]
-        if sum(others) < 0.2 * len(others):
-            return False
-    return True
+# --- plain text -------------------------------------------------------------------------------------------------------
 
 
-# --- plain text, and nothing at all -------------------------------------------------------------------------
-
-
-def text_sign(sample: Sample) -> FormatEvidence | None:
-    """Evidence for plain text, if no other format fits."""
+def text_rule(sample: Sample) -> DetectedFormat:
+    """Plain text, or the reason why a file that fits no format is not text either."""
     lines = [line for line in sample.filled if not line.startswith("#")] or sample.filled
-    tabbed = sum("\t" in line.strip() for line in lines)
     numeric = sum(re.fullmatch(r"[-+0-9.,;\s]+", line) is not None for line in lines)
-    if _is_json_document(sample) or tabbed >= 0.8 * len(lines) or numeric >= 0.9 * len(lines):
-        return None
-    return FormatEvidence("it is text in lines and fits no other format")
+    if numeric >= 0.9 * len(lines):
+        return unknown(f"{sample.path} has almost only numbers and no header. Set the format and the columns.")
+    words = first_words(sample.all_filled)
+    hint = ""
+    if words:
+        hint = f"; if its first words ({list_names(words, 4)}) are labels, pass --input-format first-word"
+    return DetectedFormat("text", f"plain text, one text in each line{hint}", task="lm")
 
 
-def _is_json_document(sample: Sample) -> bool:
-    first = sample.filled[0].lstrip()
-    return re.match(r'[{\[]\s*(["{\[]|$)', first) is not None and '"' in "".join(sample.filled[:5])
-
-
-def no_sign(sample: Sample) -> str:
-    """The reason why a text file fits no format."""
-    if (broken := _broken_object(sample)) is not None:
-        return f"{sample.path}:{broken} is not a complete JSON object, unlike most lines. Correct or remove the line."
-    if _is_json_document(sample):
-        return (
-            f"{sample.path} looks like one JSON document. Write one object per line instead, for example with "
-            "jq -c '.[]'."
-        )
-    if any("\t" in line for line in sample.filled):
-        return _ragged(sample)
-    return f"{sample.path} has almost only numbers and no header. Set the format and the columns."
-
-
-def _broken_object(sample: Sample) -> int | None:
-    """The number of the first line that is not a JSON object, if most lines are objects."""
-    broken = [n for n, line in enumerate(sample.lines, start=1) if line.strip() and not is_object(line)]
-    return broken[0] if broken and 2 * len(broken) < len(sample.filled) else None
-
-
-def _ragged(sample: Sample) -> str:
-    """The line of a tab-separated table with an unusual number of fields, or all numbers of fields."""
-    counts = Counter(line.count("\t") + 1 for line in sample.filled)
-    usual, lines = counts.most_common(1)[0]
-    if usual > 1 and len(sample.filled) > lines >= 0.8 * len(sample.filled):
-        odd = next(n for n, line in enumerate(sample.lines, start=1) if line.strip() and line.count("\t") + 1 != usual)
-        n = sample.lines[odd - 1].count("\t") + 1
-        return (
-            f"{sample.path}:{odd} must have {usual} tab-separated fields like {lines:,} of {len(sample.filled):,} "
-            f"lines, got {n}. Correct it, or set the format, such as --format tsv-label, "
-            "in which only the first tab is a separator."
-        )
-    widths = " or ".join(map(str, sorted(counts)[:4])) + (" or more" if len(counts) > 4 else "")
-    return (
-        f"{sample.path} has lines with {widths} tab-separated fields, and neither a header nor the values show which "
-        f"is the text. Set the format, or the columns of pairs, as in --source-column 1 --target-column 2."
-    )
-
-
-# --- detection ----------------------------------------------------------------------------------------------
-
-BINARY_SIGNS: dict[str, Callable[[Sample], FormatEvidence | None]] = {
-    "datasets": datasets_sign,
-    "parquet": parquet_sign,
-}
-TEXT_SIGNS: dict[str, Callable[[Sample], FormatEvidence | None]] = {
-    "conllu": conllu_sign,
-    "brackets": brackets_sign,
-    "jsonl": jsonl_sign,
-    "fasttext": fasttext_sign,
-    "dictionary": dictionary_sign,
-    "columns": columns_sign,
-    "tsv": tsv_sign,
-    "csv": csv_sign,
-    "tsv-label": tsv_label_sign,
-    "parallel": parallel_sign,
-    "kim": kim_sign,
-    "text": text_sign,
-}
-"""The rules in the order in which they are tried, the most certain first. All except the binary ones need a line that
-is not blank."""
-
-
-def first_sign(sample: Sample) -> tuple[str, FormatEvidence]:
-    """The first format that fits a sample, or ``"unknown"`` with the reason."""
-    for name, look in BINARY_SIGNS.items():
-        if sign := look(sample):
-            return name, sign
-    if problem := misfit(sample):
-        return "unknown", FormatEvidence(problem)
-    for name, look in TEXT_SIGNS.items():
-        if sign := look(sample):
-            return name, sign
-    return "unknown", FormatEvidence(no_sign(sample))
-
-
-_COLUMNS = ("parallel", "csv", "tsv")
-"""Formats with texts in columns: few different first words of lines are not evidence for labels there."""
-
-
-def hint(path: Path | str, tried: str) -> str:
-    """A sentence for the end of a reader's error with the format that the file seems to have, if it is another."""
-    try:
-        name, sign = first_sign(take_sample(path))
-    except CatenaError:
-        return ""
-    if name in (tried, "text") or (name == "kim" and tried in _COLUMNS):
-        return ""
-    return (
-        f"({sign.why})"
-        if name == "unknown"
-        else f"This looks like format {name!r}: {sign.why}. To train on it, pass --format {name}; "
-        f"to predict or evaluate, pass --input-format {name}."
-    )
+def first_words(lines: Sequence[str]) -> list[str]:
+    """The first words of lines if they repeat like labels, otherwise none."""
+    if any(line[0].isspace() for line in lines) or not is_wordy(lines):
+        return []
+    words = Counter(line.split(None, 1)[0] for line in lines)
+    once = sum(count == 1 for count in words.values())
+    is_small = 2 <= len(words) <= (0.05 if len(lines) >= 100 else 0.25) * len(lines)
+    is_named = all(re.search(r"\w", word) and word[-1] not in ":.,;!?" for word in words)
+    return sorted(words) if is_small and is_named and once <= 0.2 * len(words) else []

@@ -1,40 +1,237 @@
-"""JSON lines with arbitrary keys: one object per line."""
+"""JSON lines and JSON documents: one object for each record, with dotted names for nested keys.
+
+A document may be an array of objects, an object that holds such an array under any key, a table as pandas writes it
+(``orient`` columns, split or list), or SQuAD. Documents are read into memory.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from catena.data.examples import SourceLocation
-from catena.data.files import bad_line, open_text
+from catena.data.files import bad_line, open_text, shorten
+from catena.data.readers.rows import EMPTY, Row
+from catena.data.roles import TURN_COLUMNS
+from catena.errors import FormatError
+
+_GAP = re.compile(r"[\s,]*")
+_MAX_DEPTH = 4
+"""Nesting of objects in which an array of records is searched, and of dotted names."""
 
 
-def objects(path: Path, encoding: str | None = None) -> Iterator[tuple[SourceLocation, dict[str, Any]]]:
-    """The objects of a file with their locations. Blank lines are skipped."""
-    with open_text(path, encoding) as lines:
+def flatten(record: Mapping[str, Any], prefix: str = "", depth: int = _MAX_DEPTH) -> dict[str, Any]:
+    """The values of an object, with dotted names for the values of nested objects."""
+    found: dict[str, Any] = {}
+    for key, value in record.items():
+        if isinstance(value, Mapping) and value and depth > 1:
+            found |= flatten(value, f"{prefix}{key}.", depth - 1)
+        else:
+            found[f"{prefix}{key}"] = value
+    return found
+
+
+# --- JSON lines -------------------------------------------------------------------------------------------------------
+
+
+def read_lines(path: Path, encoding: str | None = None) -> Iterator[Row]:
+    """The records of JSON lines. A comma after an object is ignored."""
+    with open_text(path, encoding, keep_nuls=True) as lines:
         for number, line in lines:
-            if line.strip():
-                place = SourceLocation(str(path), number)
-                yield place, parse_object(line, place)
+            place = SourceLocation(str(path), number)
+            if not line.strip():
+                yield Row(place, {}, line, EMPTY)
+            elif "\0" in line:
+                yield Row(place, {}, line, "with a NUL byte", damaged=True)
+            elif (record := parse_object(line)) is None:
+                yield Row(place, {}, line, "without a complete JSON object", damaged=True)
+            else:
+                yield Row(place, flatten(record), line)
 
 
-def parse_object(line: str, place: SourceLocation) -> dict[str, Any]:
-    """The object in one line."""
+def parse_object(line: str) -> dict[str, Any] | None:
+    """The object in one line, with or without a comma behind it, or None."""
+    for text in (line, line.rstrip().removesuffix(",")):
+        try:
+            found = json.loads(text)
+        except (ValueError, RecursionError):
+            continue
+        return found if isinstance(found, dict) else None
+    return None
+
+
+def parse_line(line: str, place: SourceLocation) -> dict[str, Any]:
+    """The object in one line. Raise FormatError with the reason if it is not one."""
     try:
-        thing = json.loads(line)
+        found = json.loads(line)
     except (ValueError, RecursionError) as error:
         cure = "Write one complete JSON object per line."
         raise bad_line(place.file, place.line, line, f"is not JSON ({error})", cure) from None
-    if not isinstance(thing, dict):
+    if not isinstance(found, dict):
         raise bad_line(place.file, place.line, line, "is not a JSON object", "Write one object per line.")
-    return thing
+    return found
 
 
-def is_object(line: str) -> bool:
-    """Whether a line is a JSON object."""
+# --- JSON documents ---------------------------------------------------------------------------------------------------
+
+
+def read_document(path: Path, encoding: str | None = None) -> Iterator[Row]:
+    """The records of a JSON document.
+
+    Lines are those in which the records begin, or the numbers of the records if several begin in one line.
+    """
+    with open_text(path, encoding) as lines:
+        text = "\n".join(line for _, line in lines)
+    records = find_records(text, path)[1]
+    if len({number for number, _ in records}) < len(records):  # several records in a line
+        records = [(i, record) for i, (_, record) in enumerate(records, start=1)]
+    for number, record in records:
+        yield Row(SourceLocation(str(path), number), flatten(record), json.dumps(record, ensure_ascii=False)[:1000])
+
+
+def find_records(text: str, path: Path) -> tuple[str, list[tuple[int, dict[str, Any]]]]:
+    """What a document is, in words, and its records with their line numbers."""
+    start = _GAP.match(text).end()  # type: ignore[union-attr]
     try:
-        return isinstance(json.loads(line), dict)
-    except (ValueError, RecursionError):
-        return False
+        document = json.loads(text)
+    except RecursionError:
+        raise FormatError(f"{path} is JSON nested too deeply. Flatten it.") from None
+    except ValueError as error:
+        number = getattr(error, "lineno", 1)
+        line = (text.split("\n") or [""])[number - 1]
+        raise bad_line(
+            path, number, line, f"is not valid JSON ({getattr(error, 'msg', error)})", "Correct it."
+        ) from None
+    if isinstance(document, list):
+        return "an array of objects", _items(text, start, path)
+    if not isinstance(document, dict):
+        raise FormatError(f"{path} must be an array of JSON objects, got {shorten(text, 40)}. Write one per record.")
+    for reader in (_dialogue, _squad, _pandas_table, _nested_array, _single):
+        if (found := reader(document, text, start, path)) is not None:
+            return found
+    keys = ", ".join(map(repr, list(document)[:8]))
+    raise FormatError(
+        f"{path} is a JSON object with the keys {keys} and without an array of records. Write an array of objects such "
+        f'as [{{"text": "…", "label": "…"}}].'
+    )
+
+
+_Found = tuple[str, list[tuple[int, dict[str, Any]]]]
+
+
+def _items(text: str, start: int, path: Path) -> list[tuple[int, dict[str, Any]]]:
+    """The objects of the array that begins at ``start``, with their lines."""
+    decoder = json.JSONDecoder()
+    found: list[tuple[int, dict[str, Any]]] = []
+    at, line, counted = start + 1, 1 + text.count("\n", 0, start + 1), start + 1
+    while True:
+        at = _GAP.match(text, at).end()  # type: ignore[union-attr]
+        if at >= len(text) or text[at] == "]":
+            return found
+        line += text.count("\n", counted, at)
+        counted = at
+        item, at = decoder.raw_decode(text, at)
+        if not isinstance(item, dict):
+            raise bad_line(
+                path, line, json.dumps(item)[:200], "must be a JSON object", 'Write it as {"text": "…", "label": "…"}.'
+            )
+        found.append((line, item))
+
+
+def _entries(text: str, start: int) -> Iterator[tuple[str, int, Any]]:
+    """The keys of the object that begins at ``start``, and the start and value of each."""
+    decoder, at = json.JSONDecoder(), start + 1
+    while text[at := _GAP.match(text, at).end()] != "}":  # type: ignore[union-attr]
+        key, at = decoder.raw_decode(text, at)
+        at = re.compile(r"\s*:\s*").match(text, at).end()  # type: ignore[union-attr]
+        value, end = decoder.raw_decode(text, at)
+        yield key, at, value
+        at = end
+
+
+def _is_records(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(item, dict) for item in value)
+
+
+def _nested_array(document: Mapping[str, Any], text: str, start: int, path: Path) -> _Found | None:
+    """The longest array of objects inside an object, wherever it is nested."""
+    best: tuple[int, str, int] | None = None
+    waiting = [("", start, 1)]
+    while waiting:
+        prefix, at, depth = waiting.pop()
+        for key, begin, value in _entries(text, at):
+            if _is_records(value) and (best is None or len(value) > best[0]):
+                best = len(value), prefix + key, begin
+            elif isinstance(value, dict) and depth < _MAX_DEPTH:
+                waiting.append((f"{prefix}{key}.", begin, depth + 1))
+    if best is None:
+        return None
+    return f"an object with an array of objects under {best[1]!r}", _items(text, best[2], path)
+
+
+def _pandas_table(document: Mapping[str, Any], text: str, start: int, path: Path) -> _Found | None:
+    """A table by columns, as ``to_json`` of pandas writes it, or as columns of equal length."""
+    values = list(document.values())
+    if isinstance(document.get("columns"), list) and isinstance(document.get("data"), list):
+        names = list(map(str, document["columns"]))
+        rows = [row for row in document["data"] if isinstance(row, list) and len(row) == len(names)]
+        if len(rows) == len(document["data"]):
+            records: Sequence[dict[str, Any]] = [dict(zip(names, row, strict=True)) for row in rows]
+            return "a table of pandas (orient='split')", list(enumerate(records, start=1))
+    if len(values) > 1 and all(isinstance(value, dict) and value.keys() == values[0].keys() for value in values):
+        if any(isinstance(inner, dict) for inner in values[0].values()) or not values[0]:
+            return None
+        keys = list(values[0])
+        if not all(re.fullmatch(r"-?\d+", key) for key in keys):  # {index: {column: value}}
+            return "a table of pandas (orient='index')", list(enumerate(values, start=1))
+        records = [{name: column[key] for name, column in document.items()} for key in keys]
+        return "a table of pandas (orient='columns')", list(enumerate(records, start=1))
+    are_lists = all(isinstance(value, list) and len(value) == len(values[0]) for value in values)
+    if len(values) > 1 and are_lists and values[0] and not any(_is_records(value) for value in values):
+        records = [dict(zip(document, row, strict=True)) for row in zip(*values, strict=True)]
+        return "an object with a list for each column", list(enumerate(records, start=1))
+    return None
+
+
+def _dialogue(document: Mapping[str, Any], text: str, start: int, path: Path) -> _Found | None:
+    """One dialogue, whose turns are not records."""
+    if not any(isinstance(document.get(name), list) for name in TURN_COLUMNS):
+        return None
+    return "one dialogue", [(1 + text.count("\n", 0, start), dict(document))]
+
+
+def _single(document: Mapping[str, Any], text: str, start: int, path: Path) -> _Found | None:
+    """One record, if the values are not nested."""
+    if not document or any(isinstance(value, (dict, list)) for value in document.values()):
+        return None
+    return "one object", [(1 + text.count("\n", 0, start), dict(document))]
+
+
+def _squad(document: Mapping[str, Any], text: str, start: int, path: Path) -> _Found | None:
+    """Questions on paragraphs, in the form of the data set of Rajpurkar et al. (2016)."""
+    articles = document.get("data")
+    if not _is_records(articles) or not all(_is_records(article.get("paragraphs")) for article in articles or []):
+        return None
+    records: list[dict[str, Any]] = []
+    for article in articles or []:
+        for paragraph in article["paragraphs"]:
+            for question in paragraph.get("qas") or []:
+                if not isinstance(question, dict):
+                    continue
+                answers = [answer for answer in question.get("answers") or [] if isinstance(answer, dict)]
+                records.append(
+                    {
+                        "id": question.get("id"),
+                        "title": article.get("title"),
+                        "context": paragraph.get("context"),
+                        "question": question.get("question"),
+                        "answers": {
+                            "text": [answer.get("text") for answer in answers],
+                            "answer_start": [answer.get("answer_start") for answer in answers],
+                        },
+                    }
+                )
+    return "questions on paragraphs (SQuAD)", list(enumerate(records, start=1))

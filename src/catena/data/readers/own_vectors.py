@@ -56,7 +56,7 @@ def read_own_vectors(path: Path) -> StoredVectors:
     if about.get("format") != MARK:
         raise FormatError(
             f"{path} is a safetensors file without word vectors (it has {', '.join(sorted(header)[:4])}). "
-            f"Pass the vectors.safetensors of a run of 'catena embed train'."
+            f"Pass the vectors.safetensors of a run of 'catena train embed'."
         )
     if int(about.get("version", 0)) > VERSION:
         raise FormatError(f"{path} was written by a newer Catena. Run pip install --upgrade catena.")

@@ -1,7 +1,4 @@
-"""Parallel text: two files line by line, or one file with a tab between source and target.
-
-Other tables are read by :mod:`~catena.data.readers.paired`.
-"""
+"""Parallel text in two files, line by line."""
 
 from __future__ import annotations
 
@@ -9,46 +6,43 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from catena.data.examples import ParallelText, SourceLocation
-from catena.data.files import bad_line, open_text
+from catena.data.files import open_text
 from catena.data.pairing import likely_break
-from catena.data.readers.format import Format
-from catena.data.readers.format_rules import hint, parallel_sign
+from catena.data.reading import ReadCounter
 from catena.errors import FormatError
 
 
-def read(path: Path | str, target: Path | str | None = None, *, encoding: str | None = None) -> Iterator[ParallelText]:
-    """Yield one pair for each line, including blank sides, which the caller may drop.
+def read_parallel(
+    path: Path | str,
+    target: Path | str,
+    encoding: str | None = None,
+    counter: ReadCounter | None = None,
+    keep_empty: bool = False,
+) -> Iterator[ParallelText]:
+    """Yield one pair for each line.
 
     Args:
-        path: the sources, or lines of ``source<TAB>target`` if there is no second file.
+        path: the sources.
         target: the targets, with as many lines as ``path``.
         encoding: encoding of both files. UTF-8 if omitted.
+        counter: counts the pairs and lists those with an empty side, which are dropped.
+        keep_empty: yield pairs with an empty side as well. They are always yielded without a counter.
     """
-    if target is None:
-        yield from _read_tabbed(path, encoding)
-        return
     with open_text(path, encoding) as sources, open_text(target, encoding) as targets:
         for number, source in sources:
             pair = next(targets, None)
             if pair is None:
                 raise _uneven(path, target, encoding)
-            yield ParallelText(source, pair[1], SourceLocation(str(path), number))
+            found = ParallelText(source, pair[1], SourceLocation(str(path), number))
+            if counter is not None:
+                counter.saw()
+            if counter is None or keep_empty or (source.strip() and pair[1].strip()):
+                yield found
+            else:
+                side = "target" if source.strip() else "source"
+                counter.drop(f"with an empty {side}", found.place, f"{source}\t{pair[1]}")
         if next(targets, None) is not None:
             raise _uneven(path, target, encoding)
-
-
-def _read_tabbed(path: Path | str, encoding: str | None) -> Iterator[ParallelText]:
-    with open_text(path, encoding) as lines:
-        for number, line in lines:
-            place = SourceLocation(str(path), number)
-            fields = line.split("\t")
-            if not line.strip():
-                fields = ["", ""]
-            if len(fields) != 2:
-                cure = "Write every line as source<TAB>target, or pass the targets as a second file. "
-                problem = f"must have 2 tab-separated fields, got {len(fields)}"
-                raise bad_line(path, number, line, problem, cure + hint(path, "parallel"))
-            yield ParallelText(fields[0], fields[1], place)
 
 
 def _uneven(path: Path | str, target: Path | str, encoding: str | None) -> FormatError:
@@ -66,6 +60,3 @@ def _uneven(path: Path | str, target: Path | str, encoding: str | None) -> Forma
         f"lines, they probably misalign at line {place + 1}, where "
         f"{those} extra in {where}. Look there for a line that was split or lost."
     )
-
-
-FORMAT = Format("parallel", "parallel text", ParallelText, read, parallel_sign)

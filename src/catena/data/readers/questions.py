@@ -23,10 +23,10 @@ from typing import Any, Literal
 
 from catena.data.examples import SourceLocation
 from catena.data.files import bad_line, open_text, shorten
-from catena.data.readers.delimited import records
-from catena.data.readers.names import find_name
-from catena.data.readers.objects import objects
+from catena.data.readers.delimited import TableLayout, split_records
+from catena.data.readers.objects import parse_line
 from catena.data.reading import Dropped, ReadCounter
+from catena.data.roles import find_column
 from catena.errors import DataError, FormatError
 
 CONTEXT_KEYS = ("context", "paragraph", "passage", "document", "text")
@@ -133,6 +133,11 @@ def read_questions(
     return found.examples
 
 
+def align_answers(context: str, texts: Sequence[str]) -> tuple[ReferenceAnswer, ...]:
+    """The answers with these texts at their first occurrence in a context that is not inside a word."""
+    return tuple(ReferenceAnswer(text.strip(), _find_nearest(context, text.strip(), None)) for text in texts)
+
+
 def detect_question_format(path: Path, encoding: str | None = None) -> QuestionFormat:
     """The format of a file of questions, by its name for tables and its content for JSON."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
@@ -176,7 +181,7 @@ def _read(path: Path, format: QuestionFormat, separator: str | None, encoding: s
     if format == "json":
         return _list(path, _parse(path, encoding))
     if format == "jsonl":
-        return (_from_object(thing, place) for place, thing in objects(path, encoding))
+        return _lines(path, encoding)
     return _table(path, "\t" if format == "tsv" else ",", separator, encoding)
 
 
@@ -223,6 +228,14 @@ def _wrong(path: Path, where: str, need: str, value: Any) -> FormatError:
     return FormatError(f"{where} of {path} must be {need}, got {shorten(repr(value), 40)}. Follow the format of SQuAD.")
 
 
+def _lines(path: Path, encoding: str | None) -> Iterator[_Raw]:
+    with open_text(path, encoding) as lines:
+        for number, line in lines:
+            if line.strip():
+                place = SourceLocation(str(path), number)
+                yield _from_object(parse_line(line, place), place)
+
+
 def _list(path: Path, whole: Any) -> Iterator[_Raw]:
     if not isinstance(whole, list):
         raise FormatError(f"{path} must be a list of objects, got a {type(whole).__name__}. Write a list.")
@@ -234,7 +247,7 @@ def _list(path: Path, whole: Any) -> Iterator[_Raw]:
 
 
 def _from_object(thing: Mapping[str, Any], place: SourceLocation) -> _Raw:
-    names = {role: find_name(list(thing), known) for role, known in _NAMES.items()}
+    names = {role: find_column(list(thing), known, exact=True) for role, known in _NAMES.items()}
     for role in ("context", "question"):
         if names[role] is None:
             raise FormatError(f"{place} must have a key {role!r}, got {', '.join(map(repr, thing)) or 'none'}. Add it.")
@@ -248,7 +261,7 @@ def _from_object(thing: Mapping[str, Any], place: SourceLocation) -> _Raw:
 def _answers(answers: Any, starts: Any, place: SourceLocation) -> Iterator[tuple[str, int | None]]:
     """Texts and starts from any of the forms above."""
     if isinstance(answers, dict) and isinstance(answers.get("text"), list):
-        answers, starts = answers["text"], answers.get(find_name(list(answers), START_KEYS) or "")
+        answers, starts = answers["text"], answers.get(find_column(list(answers), START_KEYS, exact=True) or "")
     if answers is None or answers == "":
         return
     texts = answers if isinstance(answers, list) else [answers]
@@ -256,7 +269,7 @@ def _answers(answers: Any, starts: Any, place: SourceLocation) -> Iterator[tuple
     for i, thing in enumerate(texts):
         start = given[i] if i < len(given) else None
         if isinstance(thing, dict):
-            start = thing.get(find_name(list(thing), START_KEYS) or "")
+            start = thing.get(find_column(list(thing), START_KEYS, exact=True) or "")
             thing = thing.get("text")
         if not isinstance(thing, str) or (start is not None and type(start) is not int):
             raise FormatError(
@@ -268,21 +281,26 @@ def _answers(answers: Any, starts: Any, place: SourceLocation) -> Iterator[tuple
 
 def _table(path: Path, delimiter: str, separator: str | None, encoding: str | None) -> Iterator[_Raw]:
     names: list[str] | None = None
-    for place, fields in records(path, delimiter, True, encoding):
-        if not any(value.strip() for value in fields):
-            continue
-        if names is None:
-            names = [name.strip() for name in fields]
-            continue
-        if len(fields) != len(names):
-            problem = f"must have {len(names)} fields as the header, got {len(fields)}"
-            raise bad_line(path, place.line, delimiter.join(fields), problem, "Quote texts with a delimiter inside.")
-        yield _from_object(_split(dict(zip(names, fields, strict=True)), separator, place), place)
+    with open_text(path, encoding) as lines:
+        for record in split_records(lines, TableLayout(delimiter)):
+            fields = record.values
+            if record.note:
+                raise bad_line(path, record.line, record.raw, "has a quote that is not closed", "Double or remove it.")
+            if not any(value.strip() for value in fields):
+                continue
+            if names is None:
+                names = [name.strip() for name in fields]
+                continue
+            if len(fields) != len(names):
+                problem = f"must have {len(names)} fields as the header, got {len(fields)}"
+                raise bad_line(path, record.line, record.raw, problem, "Quote texts with a delimiter inside.")
+            place = SourceLocation(str(path), record.line)
+            yield _from_object(_split(dict(zip(names, fields, strict=True)), separator, place), place)
 
 
 def _split(row: dict[str, Any], separator: str | None, place: SourceLocation) -> dict[str, Any]:
     """The row with its answers and starts as lists."""
-    answer, start = find_name(list(row), ANSWER_KEYS), find_name(list(row), START_KEYS)
+    answer, start = find_column(list(row), ANSWER_KEYS, exact=True), find_column(list(row), START_KEYS, exact=True)
     if answer is not None:
         row[answer] = [text for text in (row[answer].split(separator) if separator else [row[answer]]) if text.strip()]
     if start is not None:

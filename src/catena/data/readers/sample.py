@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import Any
 
-from catena.data.files import read_head, reading_errors
+from catena.data.files import read_head, reading_errors, stored_name
+from catena.files import local_copy
 
 HEAD_BYTES = 1 << 17
 _WINDOW_BYTES = 1 << 15
@@ -26,28 +27,31 @@ class Sample:
     whole: bool = True
     """Whether the head is the whole file."""
     is_folder: bool = False
+    name: str = field(default="", compare=False)
+    """The name of the data in lower case, without the ending of a compression."""
 
-    @property
+    @cached_property
     def filled(self) -> list[str]:
         """The lines of the head that are not blank."""
         return [line for line in self.lines if line.strip()]
 
-    @property
+    @cached_property
     def all_filled(self) -> list[str]:
         """As :attr:`filled`, including later lines."""
         return self.filled + [line for line in self.later if line.strip()]
 
-    def is_named(self, ending: str) -> bool:
-        """Whether the name has this extension, possibly before that of a compression."""
-        return re.search(re.escape(ending) + r"(\.gz|\.xz|\.bz2)?$", self.path.name.lower()) is not None
+    def numbered(self) -> list[tuple[int, str]]:
+        """The lines of the head with their numbers."""
+        return list(enumerate(self.lines, start=1))
 
+    def is_named(self, *endings: str) -> bool:
+        """Whether the name has one of these endings, possibly before that of a compression."""
+        return self.name.endswith(endings)
 
-@dataclass(frozen=True)
-class FormatEvidence:
-    """The evidence for a format, and the options its reader needs."""
-
-    why: str
-    options: dict[str, Any] = field(default_factory=dict)
+    def most(self, n: int, lines: Sequence[object] | None = None) -> bool:
+        """Whether ``n`` lines are all but a few: all but one, or 95 % of them."""
+        total = len(self.all_filled if lines is None else lines)
+        return 0 < n >= total - max(1 if total > 2 else 0, int(0.05 * total))
 
 
 def take_sample(path: Path | str, encoding: str | None = None) -> Sample:
@@ -55,13 +59,14 @@ def take_sample(path: Path | str, encoding: str | None = None) -> Sample:
     path = Path(path)
     with reading_errors(path):
         if path.is_dir():
-            return Sample(path, is_folder=True)
+            return Sample(path, is_folder=True, name=path.name.lower())
     head, lines, whole = read_head(path, HEAD_BYTES, encoding)
     later: list[str] = []
     with reading_errors(path):
-        if not whole and path.is_file() and path.stat().st_size > HEAD_BYTES + 2 * _WINDOW_BYTES:
-            later = _windows(path, head, encoding)
-    return Sample(path, head, lines, later, whole)
+        plain = local_copy(path)
+        if not whole and plain.stat().st_size > HEAD_BYTES + 2 * _WINDOW_BYTES:
+            later = _windows(plain, head, encoding)
+    return Sample(path, head, lines, later, whole, name=stored_name(path))
 
 
 def _windows(path: Path, head: bytes, encoding: str | None) -> list[str]:

@@ -10,7 +10,8 @@ from importlib.resources import files
 from pathlib import Path
 
 from catena.data.examples import Columns, LabeledText
-from catena.data.readers import columns, tsv_label
+from catena.data.readers import columns
+from catena.data.records import read_examples
 from catena.errors import UnknownNameError
 from catena.registry import did_you_mean
 
@@ -34,7 +35,7 @@ def sample_path(name: str) -> Path:
 
 def load_sample(split: str) -> list[LabeledText]:
     """The sentences of "train", "dev" or "test", each with its intent as the only label."""
-    return list(tsv_label.read(_part(split, "tsv")))
+    return list(read_examples(_part(split, "tsv"), format="tsv"))
 
 
 def load_tagged_sample(split: str) -> list[Columns]:

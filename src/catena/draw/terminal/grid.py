@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from catena.draw.text import clean
-from catena.metrics.text import width
+from catena.metrics.text_table import width
 
 UP, DOWN, LEFT, RIGHT = 1, 2, 4, 8
 _LINES = " ╵╷│╴┘┐┤╶└┌├─┴┬┼"

@@ -27,7 +27,7 @@ import numpy as np
 from catena.data.files import bad_line, open_bytes, reading_errors
 from catena.data.vocabulary import PAD_SYMBOL, UNK, UNK_SYMBOL, Vocabulary
 from catena.errors import DataError, FormatError
-from catena.kernels.ngram_arpa import (
+from catena.kernels.ngram.cpu_arpa import (
     FEW_WORDS,
     FINE,
     NO_NUMBER,
@@ -39,12 +39,12 @@ from catena.kernels.ngram_arpa import (
     read_lines,
     written_lines,
 )  # fmt: skip
-from catena.kernels.ngram_text import KINDS
+from catena.kernels.ngram.cpu_text import KINDS
 from catena.lm.base import BEGIN_SYMBOL, END_SYMBOL, SPECIALS
 from catena.lm.ngram.lexicon import Bytes, Lexicon
 from catena.lm.ngram.reading import pieces
 from catena.lm.ngram.trie import DoubleArray, IntegerArray, Trie
-from catena.lm.ngram.tries import trie_of_rows
+from catena.lm.ngram.trie_building import trie_of_rows
 
 _LOG_10 = math.log(10.0)
 _CURES = {

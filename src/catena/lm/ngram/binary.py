@@ -18,9 +18,9 @@ import numpy as np
 from catena.data.vocabulary import Vocabulary
 from catena.errors import CatenaError, CheckpointError
 from catena.files import atomic_write
-from catena.kernels.ngram_arpa import checksum_lanes
-from catena.lm.ngram.about import NgramInfo
+from catena.kernels.ngram.cpu_arpa import checksum_lanes
 from catena.lm.ngram.packed import PackedNgrams
+from catena.lm.ngram.trie import NgramInfo
 
 MAGIC, VERSION = b"catNGRAM", 1
 _KENLM = b"mmap lm http://kheafield.com/code"

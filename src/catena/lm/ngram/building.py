@@ -15,11 +15,11 @@ from catena.data.config import VocabularyConfig
 from catena.data.vocabulary import Vocabulary
 from catena.errors import DataError, FormatError
 from catena.lm.base import BEGIN_SYMBOL, END_SYMBOL, non_text_ids
+from catena.lm.ngram.array_storage import MappedSpace
 from catena.lm.ngram.counts import NgramCounts, check_order, count_ids
 from catena.lm.ngram.external import ExternalCounter, folder_for_runs
 from catena.lm.ngram.lexicon import MARKS, Bytes, Lexicon, Types
 from catena.lm.ngram.reading import ProgressFn, TextSource, join_lines, pieces, shorten
-from catena.lm.ngram.space import MappedSpace
 from catena.lm.ngram.trie import IntegerArray
 
 TrainingText = TextSource | Sequence[Path]

@@ -9,9 +9,9 @@ from functools import cached_property
 import numpy as np
 
 from catena.errors import ConfigError
-from catena.kernels.ngram_estimate import counts_of_counts
-from catena.kernels.ngram_sort import adjusted_counts, common_prefixes, fill_trie, sorted_positions
-from catena.lm.ngram.space import MEMORY, ArrayStore
+from catena.kernels.ngram.cpu_counts import adjusted_counts, common_prefixes, fill_trie, sorted_positions
+from catena.kernels.ngram.cpu_estimate import counts_of_counts
+from catena.lm.ngram.array_storage import MEMORY, ArrayStore
 from catena.lm.ngram.trie import IntegerArray, LongArray, TrieLayout, check_ids, check_size
 
 MOST_ORDER = 250

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from catena.errors import ConfigError
-from catena.kernels.ngram_estimate import estimate_backoff, estimate_floored, estimate_interpolated
+from catena.kernels.ngram.cpu_estimate import estimate_backoff, estimate_floored, estimate_interpolated
 from catena.lm.ngram.counts import NgramCounts
 from catena.lm.ngram.good_turing import katz_ratios, simple_good_turing
 from catena.lm.ngram.trie import DoubleArray, Flags, Floats, Trie

@@ -11,11 +11,10 @@ from typing import IO
 import numpy as np
 
 from catena.errors import ConfigError, DataError
-from catena.kernels.ngram_runs import build_levels, distinct_rows, merge_rows
-from catena.kernels.ngram_sort import link_suffixes, sorted_positions
+from catena.kernels.ngram.cpu_counts import build_levels, distinct_rows, link_suffixes, merge_rows, sorted_positions
+from catena.lm.ngram.array_storage import MappedSpace
 from catena.lm.ngram.counts import NgramCounts
 from catena.lm.ngram.reading import ProgressFn
-from catena.lm.ngram.space import MappedSpace
 from catena.lm.ngram.trie import IntegerArray, TrieLayout, check_ids, check_size
 
 LEAST = 16 << 20

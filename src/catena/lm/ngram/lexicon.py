@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from catena.data.config import VocabularyConfig
 from catena.data.vocabulary import UNK, Vocabulary
-from catena.kernels.ngram_text import KINDS, hash_names, insert_keys, tokenize_lines
+from catena.kernels.ngram.cpu_text import KINDS, hash_names, insert_keys, tokenize_lines
 from catena.lm.base import SPECIALS
 from catena.lm.ngram.trie import IntegerArray, LongArray
 

@@ -25,10 +25,10 @@ from torch import Tensor
 from catena.data.config import VocabularyConfig
 from catena.data.vocabulary import UNK, Vocabulary
 from catena.errors import DataError, ShapeError
-from catena.kernels.ops import as_int64_array
+from catena.kernels.common.ops import as_int64_array
 from catena.lm.base import BEGIN_SYMBOL, END_SYMBOL, AutoregressiveLM
-from catena.lm.ngram.about import NgramInfo
 from catena.lm.ngram.arpa import is_arpa, read_arpa, write_arpa
+from catena.lm.ngram.array_storage import MappedSpace
 from catena.lm.ngram.binary import load_binary, save_binary
 from catena.lm.ngram.counts import NgramCounts
 from catena.lm.ngram.estimators import ESTIMATORS, EstimateFn, to_trie
@@ -36,8 +36,7 @@ from catena.lm.ngram.lexicon import Bytes, Lexicon
 from catena.lm.ngram.packed import PackedNgrams
 from catena.lm.ngram.pruning import count_cutoff_mask, pruned_by_entropy
 from catena.lm.ngram.reading import ProgressFn, TextSource, join_lines, pieces
-from catena.lm.ngram.space import MappedSpace
-from catena.lm.ngram.trie import Floats, IntegerArray, LongArray
+from catena.lm.ngram.trie import Floats, IntegerArray, LongArray, NgramInfo
 
 
 @dataclass(frozen=True)
@@ -238,8 +237,13 @@ class NgramModel(AutoregressiveLM[Tensor]):
     def log_probs(self, state: Int[Tensor, " n"]) -> Float[Tensor, "n v"]:
         return torch.from_numpy(self.packed.spread(as_int64_array(state))).to(state.device)
 
+    def id_log_probs(
+        self, state: Int[Tensor, " n"], rows: Int[Tensor, " m"], ids: Int[Tensor, " m"]
+    ) -> Float[Tensor, " m"]:
+        log_probs = self.packed.step(as_int64_array(state[rows]), as_int64_array(ids))[1]
+        return torch.from_numpy(log_probs).to(state.device)
+
     def advance(self, state: Int[Tensor, " n"], ids: Int[Tensor, " n"]) -> Int[Tensor, " n"]:
-        self._check_ids(ids)
         return torch.from_numpy(self.packed.step(as_int64_array(state), as_int64_array(ids))[0]).to(state.device)
 
     def select(self, state: Int[Tensor, " n"], rows: Int[Tensor, " m"]) -> Int[Tensor, " m"]:

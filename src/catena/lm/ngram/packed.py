@@ -1,4 +1,4 @@
-"""A back-off model in a layout for fast queries; see :mod:`catena.kernels.ngram_pack`."""
+"""A back-off model in a layout for fast queries; see :mod:`catena.kernels.ngram.cpu_query`."""
 
 from __future__ import annotations
 
@@ -8,9 +8,16 @@ from functools import cached_property
 import numpy as np
 
 from catena.errors import DataError
-from catena.kernels.ngram_pack import number_states, pack_trie, unpack_trie
-from catena.kernels.ngram_query import score_sentences, spread, step_states, walked_plainly
-from catena.kernels.ngram_sort import link_suffixes
+from catena.kernels.ngram.cpu_counts import link_suffixes
+from catena.kernels.ngram.cpu_query import (
+    number_states,
+    pack_trie,
+    score_sentences,
+    spread,
+    step_states,
+    unpack_trie,
+    walked_plainly,
+)
 from catena.lm.ngram.trie import Floats, IntegerArray, LongArray, Trie, TrieLayout, check_ids, check_size
 
 
@@ -59,7 +66,7 @@ class PackedNgrams:
     def step(self, states: LongArray, words: LongArray) -> tuple[LongArray, Floats]:
         """The states after these words, and the log-probabilities of the words."""
         check_ids("states", states, self.n_states)
-        check_ids("words", words, self.v)
+        check_ids("ids", words, self.v)
         if len(states) != len(words):
             raise DataError(
                 f"words must be one for each of {len(states)} states, got {len(words)}. Give one word each."

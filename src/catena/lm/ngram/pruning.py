@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from catena.errors import ConfigError, DataError
-from catena.kernels.ngram_prune import chosen, history_log_probs, renormalize_backoffs
+from catena.kernels.ngram.cpu_estimate import chosen, history_log_probs, renormalize_backoffs
 from catena.lm.ngram.counts import NgramCounts
 from catena.lm.ngram.trie import Flags, Trie
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from catena.data.files import BOMS, open_bytes, open_text, reading_errors
+from catena.data.encodings import HEAD, detect_encoding
+from catena.data.files import open_bytes, open_text, reading_errors
 from catena.errors import DataError
 from catena.lm.ngram.lexicon import Bytes, encode_utf8
 
@@ -37,7 +38,7 @@ def pieces(sources: Iterable[Path], progress: ProgressFn | None = None, what: st
 
 def _file(path: Path) -> Iterator[Bytes]:
     with open_bytes(path) as stream:
-        if any(stream.peek(4)[:4].startswith(mark) for mark in BOMS):
+        if detect_encoding(path, stream.peek(HEAD)[:HEAD], None) != "utf-8":
             yield from _decoded(path)
             return
         rest, read = b"", b" "

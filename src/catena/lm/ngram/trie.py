@@ -1,6 +1,6 @@
 """A back-off model as a sorted trie: the format of estimators, pruning and files.
 
-Nodes are n-grams in breadth-first order, those of one length sorted; see :mod:`catena.kernels.ngram_sort`.
+Nodes are n-grams in breadth-first order, those of one length sorted; see :mod:`catena.kernels.ngram.cpu_counts`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catena.errors import DataError, LimitError
-from catena.kernels.ngram_estimate import compact
-from catena.kernels.ngram_sort import spell_ngrams
-from catena.lm.ngram.space import MEMORY, ArrayStore
+from catena.kernels.ngram.cpu_counts import spell_ngrams
+from catena.kernels.ngram.cpu_estimate import compact
+from catena.lm.ngram.array_storage import MEMORY, ArrayStore
 
 IntegerArray = NDArray[np.int32]
 LongArray = NDArray[np.int64]
@@ -24,6 +24,18 @@ DoubleArray = NDArray[np.float64]
 Flags = NDArray[np.uint8]
 
 MOST = 2**31 - 2
+
+
+@dataclass(frozen=True)
+class NgramInfo:
+    """The name of a model's estimator, whether its probabilities sum to one, and warnings.
+
+    ``notes`` are warnings as full sentences.
+    """
+
+    estimator: str = ""
+    normalized: bool = True
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -59,11 +59,11 @@ if TYPE_CHECKING:
     from catena.structure.automaton.search import best_paths as best_paths
     from catena.structure.automaton.search import best_strings as best_strings
     from catena.structure.automaton.symbols import SymbolTable as SymbolTable
-    from catena.structure.automaton.table import TransitionTable as TransitionTable
     from catena.structure.automaton.text import from_text as from_text
     from catena.structure.automaton.text import read_text as read_text
     from catena.structure.automaton.text import to_text as to_text
     from catena.structure.automaton.text import write_text as write_text
+    from catena.structure.automaton.transition_table import TransitionTable as TransitionTable
     from catena.structure.automaton.wfsa import Automaton as Automaton
 
 __all__ = [
@@ -124,7 +124,7 @@ __getattr__, __dir__ = lazy_exports(
         "PathDistribution": ".paths",
         "ScoredPath": ".search",
         "SymbolTable": ".symbols",
-        "TransitionTable": ".table",
+        "TransitionTable": ".transition_table",
         "arc_marginals": ".distance",
         "best_paths": ".search",
         "best_strings": ".search",

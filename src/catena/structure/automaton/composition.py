@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 
 from catena.errors import LimitError, ShapeError
-from catena.kernels.lattice_compose import compose_graphs, composed_sums
-from catena.kernels.lattice_graph import useful
-from catena.kernels.ops import needs_grad
+from catena.kernels.automaton.cpu_compose import compose_graphs, composed_sums
+from catena.kernels.automaton.cpu_graph import useful
+from catena.kernels.common.ops import needs_grad
 from catena.structure.automaton.failures import expand_failures, failed_finals, failure_targets, failure_weights
 from catena.structure.automaton.segments import with_one
 from catena.structure.automaton.topology import IntArray, Topology

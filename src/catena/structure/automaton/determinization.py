@@ -74,7 +74,7 @@ def _begins(machine: Automaton, whole: Tensor, n: int) -> Tensor:
 
 
 def _compiled(machine: Automaton, tolerance: float, limit: int) -> Automaton:
-    from catena.kernels.lattice_subsets import LOGS, MAXIMA, REALS, determinize_graph
+    from catena.kernels.automaton.cpu_determinize import LOGS, MAXIMA, REALS, determinize_graph
 
     t, semiring = machine.topology, machine.semiring
     labels, names = label_pairs(t)

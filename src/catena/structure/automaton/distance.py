@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from catena.errors import DivergentSumError
-from catena.kernels.lattice import (
+from catena.kernels.automaton.ops import (
     GRAPH,
     best_values,
     distances_or_nan,
@@ -29,8 +29,8 @@ from catena.kernels.lattice import (
     log_values,
     max_total,
 )
-from catena.kernels.lattice import log_total as log_totals
-from catena.kernels.ops import as_int64_array, needs_grad, torch_operator
+from catena.kernels.automaton.ops import log_total as log_totals
+from catena.kernels.common.ops import as_int64_array, needs_grad, torch_operator
 from catena.structure.automaton.failures import expand_failures
 from catena.structure.automaton.reference import (
     any_wrong,

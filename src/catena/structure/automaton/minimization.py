@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from catena.errors import DivergentSumError
-from catena.kernels.lattice_partition import refine_partition
+from catena.kernels.automaton.cpu_minimize import refine_partition
 from catena.structure.automaton.determinization import (
     check_comparable,
     is_deterministic,

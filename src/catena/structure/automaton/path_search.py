@@ -18,8 +18,8 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from catena.kernels.lattice import fold_rows
-from catena.kernels.ops import as_int64_array, torch_operator
+from catena.kernels.automaton.ops import fold_rows
+from catena.kernels.common.ops import as_int64_array, torch_operator
 from catena.numerics import NEG_INF
 from catena.structure.automaton.distance import useful_distances
 from catena.structure.automaton.topology import ANY_LENGTH, IntArray, Topology
@@ -87,7 +87,7 @@ def scored_best(
     weight: IntArray, initial: IntArray, final: IntArray, t: Topology
 ) -> list[tuple[float, IntArray]] | None:
     """:func:`scored_paths` for k = 1."""
-    from catena.kernels.lattice import best_path, over_useful
+    from catena.kernels.automaton.ops import best_path, over_useful
 
     graph = t.graph_arrays
     found = over_useful(partial(best_path, graph=graph), (weight, initial, final), graph)
@@ -105,8 +105,8 @@ def scored_paths(
 
     None if a path without a score of -inf reads a score of nan or +inf.
     """
-    from catena.kernels.lattice import distances, over_useful
-    from catena.kernels.lattice_top import top_paths
+    from catena.kernels.automaton.cpu import top_paths
+    from catena.kernels.automaton.ops import distances, over_useful
 
     def search(weight: IntArray, initial: IntArray, final: IntArray) -> Any:
         onward, _ = distances(weight, final, t.graph_arrays, best=True, backwards=True)

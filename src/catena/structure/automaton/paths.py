@@ -19,7 +19,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 from catena.errors import DataError, ShapeError
-from catena.kernels.lattice import log_gradient
+from catena.kernels.automaton.ops import log_gradient
 from catena.numerics import NEG_INF
 from catena.shapes import can_read_values, can_use_control_flow
 from catena.structure.automaton.distance import invalid_totals, log_total

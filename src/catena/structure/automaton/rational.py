@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from catena.kernels.lattice_graph import useful
+from catena.kernels.automaton.cpu_graph import useful
 from catena.structure.automaton.failures import expand_failures
 from catena.structure.automaton.topology import IntArray, Topology
 from catena.structure.automaton.weights import nonzero

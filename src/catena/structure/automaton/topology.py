@@ -14,12 +14,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from catena.kernels.lattice_graph import analyze_graph
+from catena.kernels.automaton.cpu_graph import analyze_graph
 from catena.structure.automaton.segments import IntArray, Segments
 
 
 class ArcGraph(NamedTuple):
-    """The result of :func:`catena.kernels.lattice_graph.analyze_graph`."""
+    """The result of :func:`catena.kernels.automaton.cpu_graph.analyze_graph`."""
 
     component: IntArray
     order: IntArray
@@ -71,7 +71,7 @@ class Topology:
 
     @property
     def graph_arrays(self) -> list[IntArray]:
-        """The graph in the form of the kernels: :data:`catena.kernels.lattice.GRAPH`."""
+        """The graph in the form of the kernels: :data:`catena.kernels.automaton.ops.GRAPH`."""
         return [self.source, self.target, *self.graph[:4], *self.graph[5:]]
 
     @property

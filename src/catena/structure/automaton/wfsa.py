@@ -24,7 +24,7 @@ from jaxtyping import Int, Shaped
 from torch import Tensor
 
 from catena.errors import ShapeError
-from catena.kernels.ops import as_int64_array
+from catena.kernels.common.ops import as_int64_array
 from catena.structure.automaton.topology import IntArray, Topology
 from catena.structure.automaton.weights import is_invalid, log_weights, same_semiring
 from catena.structure.semirings import BooleanSemiring, LogSemiring, Semiring

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 
 from catena.data.reading import ReadCounter
 from catena.tasks.classify.config import ClassifyConfig, CNNConfig, LogLinearConfig
-from catena.tasks.classify.dataset import read_labeled_texts
-from catena.tasks.machine import choose_device, set_threads
+from catena.tasks.classify.data import read_labeled_texts
 from catena.training.config import parse_duration
+from catena.training.device import choose_device, set_threads
 
 _EPOCHS = 8
 """Number of passes over the data that must fit into the time."""
@@ -86,7 +87,7 @@ def _sizes(config: ClassifyConfig) -> tuple[int, int]:
     """The number of texts and of words in the training files."""
     texts = words = 0
     for path in config.data.train:
-        for example in read_labeled_texts(config.data, path, ReadCounter()):
+        for example in read_labeled_texts(config.data, Path(path), ReadCounter()):
             texts += 1
             words += len(example.text.split())
     return texts, words

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -15,6 +15,7 @@ from catena.data.config import (
     VocabularyConfig,
     WordTokenizerConfig,
 )
+from catena.data.media_config import SoundAugmentationConfig
 from catena.encoders.config import (
     ActivationName,
     ConvolutionConfig,
@@ -26,6 +27,8 @@ from catena.encoders.config import (
     TransformerConfig,
 )
 from catena.registry import did_you_mean
+from catena.tasks.baselines.config import BaselinesConfig
+from catena.tasks.classify.media_config import MediaClassifierConfig, PictureClassifierConfig, SoundClassifierConfig
 from catena.tasks.classify.tree_config import (
     MatrixVectorClassifierConfig,
     RecursiveClassifierConfig,
@@ -34,13 +37,25 @@ from catena.tasks.classify.tree_config import (
     TreeLSTMClassifierConfig,
     WordVectorConfig,
 )
-from catena.tasks.config import DataConfig, MachineConfig, with_suggestions
+from catena.tasks.config import FilesConfig, FoldsConfig, LengthConfig, MachineConfig, with_suggestions
+from catena.tasks.options import PredictOptions
 from catena.training.config import TrainingConfig
 
+if TYPE_CHECKING:
+    from catena.data.splits import SplitMethod
 
-class ClassifyDataConfig(DataConfig):
+
+class ClassifyDataConfig(FilesConfig, FoldsConfig, LengthConfig):
     """The data files, how they are read, and how they are split."""
 
+    text_column: str | None = None
+    """Column or key of the text, in files with named columns; found by its name if not set."""
+    label_column: str | None = None
+    """Column or key of the label; found by its name if not set."""
+    file_column: str | None = None
+    """For pictures and sounds: column or key of the file names, relative to the table; found by its name if not set."""
+    cache: str | None = None
+    """For pictures: a folder for the decoded pixels, so that the next run with the same files starts faster."""
     multilabel: bool = False
     """Allow several labels, or none, per text: each label becomes its own binary decision."""
     label_separator: str | None = None
@@ -50,6 +65,9 @@ class ClassifyDataConfig(DataConfig):
     """Labels to rename, as old=new; old= drops the examples with this label."""
     phrases: bool = False
     """For labeled trees (Penn brackets, a class at every node): train on every distinct phrase, not only sentences."""
+
+    def split_method(self) -> SplitMethod:
+        return "stratified"
 
     @model_validator(mode="after")
     def _renames_are_pairs(self) -> ClassifyDataConfig:
@@ -174,7 +192,9 @@ ClassifierConfig = Annotated[
     | TreeLSTMClassifierConfig
     | RecursiveClassifierConfig
     | MatrixVectorClassifierConfig
-    | TensorClassifierConfig,
+    | TensorClassifierConfig
+    | PictureClassifierConfig
+    | SoundClassifierConfig,
     Field(discriminator="kind"),
 ]
 BAG_KINDS = ("loglinear", "perceptron", "mlp")
@@ -234,6 +254,18 @@ class ClassifyEvaluationConfig(Config):
         return self
 
 
+class ClassifyOptions(PredictOptions):
+    """Options of prediction with a classifier."""
+
+    n_best: int = Field(1, ge=1)
+    """Return the N most probable labels with their probabilities."""
+    threshold: float | None = Field(None, ge=0, le=1)
+    """Predict only labels of at least this probability. Default: 0.5 for each label if a text may have several;
+    otherwise the most probable label is always predicted."""
+    scores: bool = False
+    """Add the log-probability of the label."""
+
+
 METRICS = ("accuracy", "macro_f1", "log_loss", "micro_f1")
 """The scores of a classifier; the first selects checkpoints. With several labels, accuracy counts exact sets."""
 _TREE_METRICS = ("accuracy", "node_accuracy", "binary_accuracy", "binary_node_accuracy", "macro_f1", "log_loss")
@@ -251,12 +283,14 @@ TRAINING_DEFAULTS: dict[str, dict[str, Any]] = {
     "recursive": {"optimizer": "adam", "learning_rate": 0.001},
     "mv_rnn": {"optimizer": "adam", "learning_rate": 0.001},
     "rntn": {"optimizer": "adam", "learning_rate": 0.001},
+    "picture": {"optimizer": "adamw", "learning_rate": 0.003, "weight_decay": 0.01},
+    "sound": {"optimizer": "adamw", "learning_rate": 0.003, "weight_decay": 0.01},
 }
 """Default training options of each model."""
 
 
 class ClassifyConfig(Config):
-    """The config of text classification."""
+    """The config of classification."""
 
     task: Literal["classify"] = "classify"
     """The task this config is for."""
@@ -279,6 +313,7 @@ class ClassifyConfig(Config):
     batches: BatchConfig = BatchConfig()
     training: TrainingConfig = Field(default_factory=TrainingConfig)
     evaluation: ClassifyEvaluationConfig = ClassifyEvaluationConfig()
+    baselines: BaselinesConfig = BaselinesConfig()
 
     @model_validator(mode="before")
     @classmethod
@@ -288,7 +323,13 @@ class ClassifyConfig(Config):
 
     @model_validator(mode="after")
     def _fits_together(self) -> ClassifyConfig:
-        problems = [*self._metric_problems(), *self._loss_problems(), *self._model_problems(), *self._tree_problems()]
+        problems = [
+            *self._metric_problems(),
+            *self._loss_problems(),
+            *self._model_problems(),
+            *self._tree_problems(),
+            *self._media_problems(),
+        ]
         if problems:
             raise ValueError(" ".join(problems))
         return self
@@ -371,16 +412,38 @@ class ClassifyConfig(Config):
             )
         if self.data.phrases:
             yield f"data.phrases is only for models on texts; model.kind = {kind!r} reads whole trees. Remove it."
-        refused = {
-            "data.multilabel": self.data.multilabel,
+        for key, is_set in {"data.multilabel": self.data.multilabel, **self._text_options()}.items():
+            if is_set:
+                yield f"{key} is only for models on texts; model.kind = {kind!r} reads trees. Remove it."
+
+    def _text_options(self) -> dict[str, bool]:
+        """The options that only models on texts have, and whether they are set."""
+        return {
             "bagging.members": self.bagging.members > 1,  # style: option name
             "loss.adversarial": self.loss.adversarial > 0,
             "loss.sparsity": self.loss.sparsity > 0,
             "pretrained": self.pretrained is not None,
         }
-        for key, is_set in refused.items():
+
+    def _media_problems(self) -> Iterator[str]:
+        kind, data = self.model.kind, self.data
+        if not isinstance(self.model, MediaClassifierConfig):
+            for name in ("file_column", "cache"):
+                if getattr(data, name) is not None:
+                    yield f"data.{name} is only for pictures and sounds, not for model.kind = {kind!r}. Remove it."
+            return
+        text_options = {"data.text_column": data.text_column is not None, "data.phrases": data.phrases}
+        for key, is_set in {**text_options, **self._text_options()}.items():
             if is_set:
-                yield f"{key} is only for models on texts; model.kind = {kind!r} reads trees. Remove it."
+                yield f"{key} is only for models on texts; model.kind = {kind!r} reads files. Remove it."
+        if isinstance(self.model, SoundClassifierConfig):
+            if data.cache is not None:
+                yield "data.cache is only for pictures; sounds are decoded quickly. Remove it."
+            if self.model.input.features == "waveform" and self.model.augmentation != SoundAugmentationConfig():
+                yield (
+                    "model.augmentation changes log-mel energies, and model.input.features is 'waveform'. Remove one "
+                    "of them."
+                )
 
     @property
     def loss_kind(self) -> str:

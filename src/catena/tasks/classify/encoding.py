@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from catena.checkpoint import CONFIG
-from catena.config import to_toml
 from catena.data.batches import pad
 from catena.data.config import VocabularyConfig
 from catena.data.corpus import Corpus
@@ -23,7 +22,7 @@ from catena.data.vocabulary import PAD, UNK, Labels, Vocabulary
 from catena.errors import DataError
 from catena.tasks.classify.batch import BagBatch, ClassifyBatch, TokenBatch
 from catena.tasks.classify.config import BAG_KINDS, ClassifyConfig
-from catena.tasks.kept import LABELS, TOKENIZER, VOCABULARY
+from catena.tasks.config import LABELS, TOKENIZER, VOCABULARY
 
 _FEATURES = "features"
 
@@ -195,19 +194,24 @@ def _check_size(n: int, what: str, min_count: int) -> None:
         )
 
 
-def write_model_files(folder: Path, config: ClassifyConfig, names: Labels, encoding: Encoding) -> None:
-    """Write the files that a model needs in addition to its weights into a checkpoint folder."""
-    (folder / CONFIG).write_text(to_toml(config), encoding="utf-8")
-    names.save(folder / LABELS)
-    encoding.save(folder)
+@dataclass(frozen=True, eq=False)
+class ClassifyEncoding:
+    """The encoding of texts and the names of the classes."""
 
+    texts: Encoding
+    names: Labels
 
-def load_encoding(config: ClassifyConfig, folder: Path) -> Encoding:
-    """Read the encoding of a model folder."""
-    tokenizer = load_tokenizer(folder / TOKENIZER)
-    if config.model.kind in BAG_KINDS:
-        return BagEncoding(tokenizer, load_features(folder / _FEATURES), config.data.max_length)
-    return TokenEncoding(tokenizer, Vocabulary.load(folder / VOCABULARY), config.data.max_length)
+    def save(self, folder: Path) -> None:
+        self.names.save(folder / LABELS)
+        self.texts.save(folder)
+
+    @classmethod
+    def load(cls, config: ClassifyConfig, folder: Path) -> ClassifyEncoding:
+        """The encoding of a model folder."""
+        tokenizer, names = load_tokenizer(folder / TOKENIZER), Labels.load(folder / LABELS)
+        if config.model.kind in BAG_KINDS:
+            return cls(BagEncoding(tokenizer, load_features(folder / _FEATURES), config.data.max_length), names)
+        return cls(TokenEncoding(tokenizer, Vocabulary.load(folder / VOCABULARY), config.data.max_length), names)
 
 
 def unknown_fraction(encoded: EncodedTexts, rows: np.ndarray) -> float | None:

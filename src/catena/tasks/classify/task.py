@@ -1,9 +1,10 @@
-"""The classifier as a task of the training loop."""
+"""Classification of texts as a task."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -12,86 +13,270 @@ from torch import Tensor, nn
 
 from catena.data.batches import BatchPlan
 from catena.data.config import BatchConfig
-from catena.metrics.calibration import fit_temperature
-from catena.randomness import Randomness
+from catena.data.detect import detect_format
+from catena.data.examples import LabeledText, SourceLocation
+from catena.data.reading import ReadCounter
+from catena.data.vocabulary import Labels
+from catena.errors import CheckpointError, ConfigError, DataError
+from catena.tasks.base import DataParts, Origin
+from catena.tasks.classify.base import LabelTask
 from catena.tasks.classify.batch import ClassifyBatch
-from catena.tasks.classify.config import METRICS, ClassifyConfig
-from catena.tasks.classify.dataset import ClassifyDataset
-from catena.tasks.classify.encoding import EncodedTexts, write_model_files
-from catena.tasks.classify.loss import LOSSES, balanced_weights
-from catena.tasks.classify.model import Classifier, ClassifierOutput, VectorClassifier, log_probabilities
-from catena.tasks.classify.pretrained import layer_groups
-from catena.tasks.classify.scoring import compute_scores, gold_ids, predicted_labels
-from catena.tasks.looped import BatchedEpoch, NeuralTask
-from catena.tasks.pretrained import unfreeze_top_layers
-from catena.training.task import BatchLoss, EpochPlan, Evaluation
+from catena.tasks.classify.config import ClassifyConfig, ClassifyOptions, NeuralClassifierConfig
+from catena.tasks.classify.data import (
+    SAMPLES,
+    ClassifyRows,
+    TextStore,
+    count_labels,
+    describe_rows,
+    describe_unseen,
+    encode_labels,
+    fit_tokenizer,
+    has_foreign_labels,
+    is_table,
+    read_labeled_texts,
+    read_parts,
+    store_texts,
+)
+from catena.tasks.classify.encoding import (
+    BagEncoding,
+    ClassifyEncoding,
+    EncodedTexts,
+    TokenEncoding,
+    learn_encoding,
+    unknown_fraction,
+)
+from catena.tasks.classify.loss import balanced_weights
+from catena.tasks.classify.model import (
+    BaggingEnsemble,
+    Classifier,
+    ClassifierOutput,
+    LinearClassifier,
+    VectorClassifier,
+    build_model,
+)
+from catena.tasks.classify.predict import ClassPrediction
+from catena.tasks.classify.pretrained import config_from_pretrained, get_encoding, layer_groups, load_pretrained_weights
+from catena.tasks.classify.vectors import blank_vectors, word_vectors
+from catena.tasks.neural import Dataset, NetworkTraining
+from catena.tasks.pretrained import Pretrained
+from catena.tasks.sources import Sources
+from catena.training.task import BatchLoss
+
+if TYPE_CHECKING:
+    from catena.tasks.baselines.fitting import BaselineSuite
 
 
-class ClassifyTask(NeuralTask):
-    """A classifier, its data and its metric."""
+class ClassifyTask(LabelTask[LabeledText]):
+    """A classifier of texts."""
 
-    def __init__(
-        self,
-        config: ClassifyConfig,
-        data: ClassifyDataset,
-        model: Classifier,
-        device: torch.device,
-        randomness: Randomness,
-    ) -> None:
-        self.config, self.data, self.device, self.randomness = config, data, device, randomness
-        self._model = model.to(device)
-        # Labels that do not occur in training have no column in the targets of the loss.
-        self._targets = data.labels if data.labels.ndim == 1 else data.labels[:, : len(data.names)]
-        self._class_weights = self._weights_of_classes()
-        self._bootstrap = self._bootstrap_counts()
-        self._loss = LOSSES[config.loss_kind]
-        self._frozen_at_first = layer_groups(model) if config.pretrained else []
+    def __init__(self, config: ClassifyConfig, encoding: ClassifyEncoding, network: Classifier) -> None:
+        super().__init__(config, encoding, network)
+        self.model = network
+        self._bootstrap: Float[Tensor, "m n"] | None = None
+        self._targets: np.ndarray | None = None
 
-    @property
-    def model(self) -> nn.Module:
-        return self._model
+    # --- reading ------------------------------------------------------------------------------------------------------
 
-    @property
-    def metric(self) -> str:
-        return METRICS[0]
+    @classmethod
+    def read(
+        cls, config: ClassifyConfig, path: Path, counter: ReadCounter, *, gold: bool = True
+    ) -> Iterator[LabeledText]:
+        is_train = str(path) in config.data.train
+        for example in read_labeled_texts(
+            config.data, path, counter, gold=gold, phrases=config.data.phrases and is_train
+        ):
+            if gold and len(example.labels) != 1 and not config.data.multilabel and example.labels:
+                raise DataError(
+                    f"{example.place} must have one label, got {len(example.labels)} ({', '.join(example.labels)}). "
+                    f"Use --multilabel if texts may have several."
+                )
+            yield example
 
-    @property
-    def higher_is_better(self) -> bool:
-        return True
+    def read_inputs(self, path: Path, counter: ReadCounter) -> Iterator[LabeledText]:
+        data = self.config.data
+        if data.input_format == "auto" and has_foreign_labels(data, path, self.labels):
+            data = data.model_copy(update={"input_format": "text"})
+        elif data.text_column is not None and not is_table(data, path):
+            data = data.model_copy(update={"text_column": None})
+        return read_labeled_texts(data, path, counter, gold=False)
 
-    def epoch(self, number: int) -> EpochPlan:
-        unfreeze_top_layers(self._frozen_at_first, number, self.config.unfreeze)
-        generator = self.randomness.numpy("batches", number)
-        plan = BatchPlan.shuffled(self.data.texts.lengths[self.data.train], self.config.batches, generator)
-        return BatchedEpoch(plan, self._batch)
+    @classmethod
+    def describe_file(cls, config: ClassifyConfig, path: Path) -> str:
+        shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+        if config.data.input_format != "auto":
+            return f"{shown} is read as {config.data.input_format}"
+        found = detect_format(path, config.data.encoding)
+        roles = {"text": config.data.text_column, "label": config.data.label_column}
+        columns = ", ".join(f"{role} = {column!r}" for role, column in roles.items() if column is not None)
+        return f"{shown} is {found.format}: {columns or found.why}"
 
-    def _batch(self, rows: np.ndarray) -> ClassifyBatch:
-        return self.data.texts.batch(self.data.train[rows], self._targets, self.device)
+    def to_example(self, item: Any) -> LabeledText:
+        if isinstance(item, LabeledText):
+            return item
+        if not isinstance(item, str):
+            raise DataError(f"a text must be a string, got {type(item).__name__}: {item!r:.60}. Pass strings.")
+        return LabeledText(item, (), SourceLocation("input", 0))
+
+    @classmethod
+    def split_key(cls, example: LabeledText) -> str:
+        return example.text
+
+    @classmethod
+    def split_group(cls, example: LabeledText) -> Hashable:
+        return example.labels
+
+    # --- training data ------------------------------------------------------------------------------------------------
+
+    def training_parts(self, sources: Sources[LabeledText]) -> DataParts[LabeledText]:
+        return read_parts(self.config, sources, self.encoding.texts.tokenizer)
+
+    def baselines(self) -> BaselineSuite:
+        from catena.tasks.classify.baselines import TextSuite
+
+        return TextSuite(self)
+
+    @classmethod
+    def prepare(cls, config: ClassifyConfig, sources: Sources[LabeledText], origin: Origin) -> NetworkTraining:
+        """As in the base class, but texts are stored as ids and never kept in memory."""
+        lines = sources.describe()
+        encoding = cls._given_encoding(config, origin)
+        tokenizer = encoding.texts.tokenizer if encoding else fit_tokenizer(config, sources)
+        store = store_texts(config, sources, tokenizer)
+        parts = store.split(config)
+        own = parts["train"] if "dev" in sources else np.union1d(parts["train"], parts["dev"])
+        names = count_labels([store.labels[i] for i in own], config)
+        if encoding is None:
+            texts = learn_encoding(config, tokenizer, store.corpus, store.tokens, parts["train"])
+            encoding = ClassifyEncoding(texts, names)
+        elif origin.pretrained is not None:
+            encoding = ClassifyEncoding(encoding.texts, names)
+        encoding.names.ids(names.names)  # raises if an older model does not have a label
+        origin.randomness.seed_torch("weights")
+        task = cls(config, encoding, cls.build_network(config, encoding, lines))
+        if origin.pretrained is not None:
+            task.load_pretrained(origin.pretrained)
+        rows = task._rows(store, parts)
+        lines.append(sources.counter.counts(len(store.labels)).sentence())
+        lines += task._describe(rows)
+        task._start_training(rows["train"], origin)
+        return NetworkTraining(task, Dataset(rows["train"], rows["dev"], rows["test"], lines), origin.randomness)
+
+    @classmethod
+    def _given_encoding(cls, config: ClassifyConfig, origin: Origin) -> ClassifyEncoding | None:
+        if origin.folder is not None:
+            return ClassifyEncoding.load(config, origin.folder)
+        if origin.pretrained is not None:
+            return ClassifyEncoding(get_encoding(config, origin.pretrained), Labels(()))
+        return None
+
+    def _rows(self, store: TextStore, parts: dict[str, np.ndarray]) -> dict[str, ClassifyRows]:
+        texts = self.encoding.texts.encode_corpus(store.corpus, store.tokens)
+        found = {}
+        for part, rows in parts.items():
+            found[part] = ClassifyRows(texts, rows, [store.labels[i] for i in rows])
+        dev = parts["dev"]
+        join = self.encoding.texts.tokenizer.join
+        for i in np.linspace(0, len(dev) - 1, min(SAMPLES, len(dev))).astype(int).tolist():
+            found["dev"].shown[i] = join([store.tokens[n] for n in store.corpus[int(dev[i])]])
+        return found
+
+    def _describe(self, rows: dict[str, ClassifyRows]) -> list[str]:
+        unknown = {part: unknown_fraction(some.texts, some.rows) for part, some in rows.items()}
+        lines = [*describe_rows(self.names, rows, unknown), *self.encoding.texts.notes()]
+        held = [*rows["dev"].gold, *rows["test"].gold]
+        what = "labels of texts are ones" if self.multilabel else "texts have a label"
+        lines += describe_unseen(held, self.labels, "dev and test", what)
+        if self.multilabel and max(len(labels) for some in rows.values() for labels in some.gold) < 2:
+            lines.append("no text has several labels: if they are joined, name their separator with --label-separator")
+        return lines
+
+    def _start_training(self, rows: ClassifyRows, origin: Origin) -> None:
+        """Set what the loss needs: targets, class weights and the bootstrap samples of a bag."""
+        targets = encode_labels(rows.gold, self.names.names, self.multilabel)
+        if self.config.loss.class_weights != "none" and not self.multilabel:
+            counts = np.bincount(targets, minlength=len(self.names))
+            self._class_weights = balanced_weights(torch.from_numpy(counts))
+        shape = (len(rows.texts), *targets.shape[1:])
+        self._targets = np.zeros(shape, targets.dtype)
+        self._targets[rows.rows] = targets
+        members = self.config.bagging.members
+        if members > 1:
+            counts = np.zeros((members, len(rows.texts)), np.float32)
+            for m in range(members):
+                np.add.at(counts[m], origin.randomness.numpy("bootstrap", m).choice(rows.rows, size=len(rows)), 1)
+            self._bootstrap = torch.from_numpy(counts)
+
+    # --- the network --------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def fit_encoding(cls, config: ClassifyConfig, train: Sequence[LabeledText], origin: Origin) -> ClassifyEncoding:
+        raise NotImplementedError("prepare() fits the encoding while it stores the texts")
+
+    @classmethod
+    def load_encoding(cls, config: ClassifyConfig, folder: Path) -> ClassifyEncoding:
+        return ClassifyEncoding.load(config, folder)
+
+    @classmethod
+    def build_network(
+        cls, config: ClassifyConfig, encoding: ClassifyEncoding, report: list[str] | None = None
+    ) -> Classifier:
+        vectors = None
+        if isinstance(config.model, NeuralClassifierConfig) and isinstance(encoding.texts, TokenEncoding):
+            embedding = config.model.embedding
+            if report is None:
+                vectors = blank_vectors(embedding, encoding.texts.size)
+            else:
+                vectors = word_vectors(embedding, encoding.texts, report)
+        return build_model(config, encoding.texts.size, len(encoding.names), vectors)
+
+    @classmethod
+    def adopt(cls, config: ClassifyConfig, pretrained: Pretrained) -> ClassifyConfig:
+        return config_from_pretrained(config, pretrained)
+
+    def load_pretrained(self, pretrained: Pretrained) -> None:
+        load_pretrained_weights(self.model, pretrained)
+
+    def frozen_layers(self) -> Sequence[Sequence[nn.Parameter]]:
+        return layer_groups(self.model) if self.config.pretrained else []
+
+    @classmethod
+    def check_start(cls, theirs: ClassifyConfig, config: ClassifyConfig, folder: Path) -> None:
+        if theirs.bagging != config.bagging:
+            raise CheckpointError(
+                f"bagging.members must be {theirs.bagging.members} "  # style: option name
+                f"as in {folder}, got {config.bagging.members}. Remove the option, or train without --init-from."
+            )
 
     # --- the loss -----------------------------------------------------------------------------------------------------
 
+    def encode(self, examples: Sequence[LabeledText], *, gold: bool = True) -> ClassifyRows:
+        texts = self.encoding.texts.encode(self.encoding.texts.tokens(example.text) for example in examples)
+        return ClassifyRows(texts, np.arange(len(examples)), [example.labels for example in examples])
+
+    def collate(self, rows: ClassifyRows, index: np.ndarray) -> ClassifyBatch:
+        return rows.texts.batch(rows.rows[index], self._targets, self.device)
+
     def loss(self, batch: ClassifyBatch) -> BatchLoss:
-        settings = self.config.loss
-        if settings.adversarial and isinstance(self._model, VectorClassifier):
-            total = self._adversarial_loss(self._model, batch)
+        if self.config.loss.adversarial and isinstance(self.model, VectorClassifier):
+            total = self._adversarial_loss(self.model, batch)
         else:
-            total = self._mean_loss(self._model(batch), batch)
+            total = self._mean_loss(self.model(batch), batch)
         return BatchLoss(total, batch.size, batch.tokens)
 
     def _mean_loss(self, scores: ClassifierOutput, batch: ClassifyBatch) -> Float[Tensor, ""]:
         """The mean loss of a batch, with class weights, bootstrap counts and the penalty on hidden units."""
         logits, labels, settings = scores.logits, batch.labels, self.config.loss
         assert labels is not None
-        if self.config.data.multilabel:
+        if self.multilabel:
             losses = self._loss.several(logits, labels.expand_as(logits))
         else:
             losses = self._loss.single(logits, labels.expand(logits.shape[:-1]), settings.label_smoothing)
             if self._class_weights is not None:
-                losses = losses * self._class_weights[labels]
+                losses = losses * self._class_weights.to(labels.device)[labels]
         if settings.sparsity and scores.hidden is not None:
             losses = losses + settings.sparsity * scores.hidden.abs().sum(-1)
         if self._bootstrap is not None:
-            losses = losses * self._bootstrap[:, batch.examples]
+            losses = losses * self._bootstrap.to(labels.device)[:, batch.examples]
         return losses.mean(-1).sum()  # models of a bag have separate parameters, so their losses are added
 
     def _adversarial_loss(self, model: VectorClassifier, batch: ClassifyBatch) -> Float[Tensor, ""]:
@@ -101,73 +286,66 @@ class ClassifyTask(NeuralTask):
         clean = self._mean_loss(model.score(vectors, batch), batch)
         (gradient,) = torch.autograd.grad(clean, vectors, retain_graph=True)
         disturbed = vectors + settings.adversarial * gradient.sign()
-        share = settings.adversarial_weight
-        return (1 - share) * clean + share * self._mean_loss(model.score(disturbed, batch), batch)
-
-    def _weights_of_classes(self) -> Float[Tensor, "k"] | None:
-        if self.config.loss.class_weights == "none" or self.config.data.multilabel:
-            return None
-        counts = np.bincount(self.data.labels[self.data.train], minlength=len(self.data.names))
-        return balanced_weights(torch.from_numpy(counts)).to(self.device)
-
-    def _bootstrap_counts(self) -> Float[Tensor, "m n"] | None:
-        """The number of times each example occurs in the bootstrap sample of each model of a bag."""
-        members, train = self.config.bagging.members, self.data.train
-        if members == 1:
-            return None
-        counts = np.zeros((members, len(self.data.labels)), np.float32)
-        for m in range(members):
-            drawn = self.randomness.numpy("bootstrap", m).choice(train, size=len(train))
-            np.add.at(counts[m], drawn, 1)
-        return torch.from_numpy(counts).to(self.device)
-
-    # --- evaluation ---------------------------------------------------------------------------------------------------
-
-    def evaluate(self) -> Evaluation:
-        rows = self.data.dev
-        logits = self.logits(rows)
-        several = self.config.data.multilabel
-        if self.config.evaluation.calibrate and logits.ndim == 2:
-            # A buffer, so it is saved with the weights; the loss does not read it, so training is not affected.
-            self._model.temperature.fill_(_fitted_temperature(logits.double().numpy(), self._targets[rows]))
-        log_probs = log_probabilities(logits, several, self._model.temperature.cpu()).double().numpy()
-        scores = compute_scores(log_probs, self.data.labels[rows], several)
-        return Evaluation(scores, self._samples(rows, log_probs, several))
-
-    def test_scores(self) -> dict[str, float]:
-        if not len(self.data.test):
-            return {}
-        several = self.config.data.multilabel
-        temperature = self._model.temperature.double().cpu()
-        log_probs = log_probabilities(self.logits(self.data.test).double(), several, temperature)
-        return compute_scores(log_probs.numpy(), self.data.labels[self.data.test], several)
-
-    def logits(self, rows: np.ndarray) -> Float[Tensor, "*m n k"]:
-        """The scores of some texts, in the given order, on the CPU."""
-        return score_all(self._model, self.data.texts, rows, self.config.evaluation.texts_at_once, self.device)
-
-    def _samples(self, rows: np.ndarray, log_probs: np.ndarray, several: bool) -> list[str]:
-        names, all_names = self.data.names, self.data.all_names
-        place = {int(row): i for i, row in enumerate(rows)}
-        lines = []
-        for row, text in self.data.samples:
-            guess = predicted_labels(log_probs[place[row]][None], names, several)[0]
-            right = [all_names[j] for j in gold_ids(self.data.labels[row : row + 1])[0]]
-            mark = "✓" if set(guess) == set(right) else f"✗ (is {', '.join(right) or 'none'})"
-            shown = text if len(text) <= 60 else text[:57] + "…"
-            lines.append(f"{shown}  →  {', '.join(guess) or 'none'} {mark}")
-        return lines
-
-    # --- saving and reports -------------------------------------------------------------------------------------------
-
-    def save(self, folder: Path) -> None:
-        write_model_files(folder, self.config, self.data.names, self.data.encoding)
+        weight = settings.adversarial_weight
+        return (1 - weight) * clean + weight * self._mean_loss(model.score(disturbed, batch), batch)
 
     def describe_batch(self, batch: ClassifyBatch) -> str:
         return f"{batch.size} examples, longest {batch.longest} tokens"
 
-    def summary(self) -> Sequence[str]:
-        return self.data.lines
+    def _logits(self, rows: ClassifyRows) -> Float[Tensor, "*m n k"]:
+        return score_all(self.model, rows.texts, rows.rows, self.config.evaluation.texts_at_once, self.device)
+
+    # --- prediction ---------------------------------------------------------------------------------------------------
+
+    def predict_examples(self, examples: Sequence[LabeledText], options: ClassifyOptions) -> list[ClassPrediction]:
+        texts = [example.text for example in examples]
+        return self._predictions(texts, self.log_probabilities(texts), options)
+
+    def log_probabilities(self, texts: Sequence[str]) -> np.ndarray:
+        """The log-probability of every class for each text, in nats."""
+        if not texts:
+            return np.zeros((0, len(self.names)))
+        encoded = self.encoding.texts.encode(self.encoding.texts.tokens(text) for text in texts)
+        size = self.config.evaluation.texts_at_once
+        return self._log_probs(score_all(self.model, encoded, np.arange(len(texts)), size, self.device))
+
+    # --- reports ------------------------------------------------------------------------------------------------------
+
+    def top_features(self, most: int = 20) -> dict[str, list[tuple[str, float]]]:
+        """The features with the largest weights for each class, for a linear model.
+
+        Weights are relative to the mean over the classes, since only differences between classes matter.
+        """
+        if not isinstance(self.model, LinearClassifier):
+            raise ConfigError(
+                f"top features need a linear model, but this model is of kind {self.config.model.kind!r}. Train with "
+                f"--model loglinear."
+            )
+        assert isinstance(self.encoding.texts, BagEncoding)
+        weights = self.model.features.weight.detach().cpu().double()
+        if not self.multilabel:
+            weights = weights - weights.mean(1, keepdim=True)
+        table = {}
+        for j, name in enumerate(self.labels):
+            best = torch.topk(weights[:, j], min(most, self.encoding.texts.size))
+            pairs = zip(best.indices.tolist(), best.values.tolist(), strict=True)
+            table[name] = [(self.encoding.texts.name(i), weight) for i, weight in pairs]
+        return table
+
+    def describe(self, top: int) -> list[str]:
+        lines = [
+            f"a classifier of kind {self.config.model.kind}: {len(self.names)} classes, {self.encoding.texts.size:,} "
+            f"ids, {self.n_parameters:,} parameters",
+            f"classes: {', '.join(self.labels)}",
+            f"temperature fitted on dev: {float(self.temperature):.3f}",
+        ]
+        if isinstance(self.model, BaggingEnsemble):
+            lines.append(f"a bag of {len(self.model.members)} models")
+        if isinstance(self.model, LinearClassifier):
+            lines.append(f"the {top} features with the largest weights for each class:")
+            for name, features in self.top_features(top).items():
+                lines.append(f"  {name}: " + ", ".join(f"{feature} {weight:+.2f}" for feature, weight in features))
+        return lines
 
 
 def score_all(
@@ -175,22 +353,10 @@ def score_all(
 ) -> Float[Tensor, "*m n k"]:
     """The scores of encoded texts in the order of ``rows``; texts of similar length are scored together."""
     plan = BatchPlan.by_length(texts.lengths[rows], BatchConfig(batch_size=batch_size))
-    found: list[Tensor] = []
+    scores: list[Tensor] = []
     with torch.inference_mode():
         for part in plan:
-            found.append(model(texts.batch(rows[part], None, device)).logits.float().cpu())
+            scores.append(model(texts.batch(rows[part], None, device)).logits.float().cpu())
     order = np.concatenate(list(plan))
-    joined = torch.cat(found, dim=-2)
+    joined = torch.cat(scores, dim=-2)
     return joined[..., torch.from_numpy(np.argsort(order)), :].clone()
-
-
-def _fitted_temperature(logits: np.ndarray, labels: np.ndarray) -> float:
-    """The temperature with the highest likelihood. A binary decision is a choice between scores s and 0.
-
-    Texts with a label that does not occur in training are skipped: their likelihood is 0 at any temperature.
-    """
-    if labels.ndim == 1:
-        seen = labels < logits.shape[1]
-        return fit_temperature(logits[seen], labels[seen]) if seen.any() else 1.0
-    pairs = np.stack((np.zeros(logits.size), logits.reshape(-1)), axis=-1)
-    return fit_temperature(pairs, labels.reshape(-1).astype(np.int64))

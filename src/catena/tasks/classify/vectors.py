@@ -21,10 +21,12 @@ def blank_vectors(embedding: EmbeddingConfig, n: int) -> InitialVectors | None:
     return torch.zeros(n, embedding.d), torch.zeros(n, dtype=torch.bool)
 
 
-def word_vectors(embedding: EmbeddingConfig, encoding: TokenEncoding) -> tuple[InitialVectors, str]:
-    """The vectors of the file in the config, and a line with the number of words found."""
+def word_vectors(embedding: EmbeddingConfig, encoding: TokenEncoding, report: list[str]) -> InitialVectors | None:
+    """The vectors of the file in the config, or None. A line with the number of words found is added to ``report``."""
+    if embedding.mode == "random":
+        return None
     rows, found = read_vectors_of(Path(str(embedding.vectors)), encoding.vocabulary.symbols, embedding.d)
     matrix, known = torch.from_numpy(rows), torch.from_numpy(found)
-    share = 100 * float(known.float().mean())
-    words = f"{embedding.vectors}: vectors for {int(known.sum()):,} words, {share:.1f} % of the vocabulary"
-    return (matrix, known), words
+    percent = 100 * float(known.float().mean())
+    report.append(f"{embedding.vectors}: vectors for {int(known.sum()):,} words, {percent:.1f} % of the vocabulary")
+    return matrix, known

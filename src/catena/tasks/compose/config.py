@@ -12,23 +12,24 @@ from catena.registry import did_you_mean
 from catena.search.config import BeamConfig, SearchConfig
 from catena.seq2seq.checklist_config import ChecklistConfig
 from catena.seq2seq.recurrent_config import RecurrentSeq2SeqConfig
-from catena.tasks.config import DataConfig, MachineConfig, check_shares, with_suggestions
+from catena.tasks.config import FilesConfig, FractionsConfig, LengthConfig, MachineConfig, with_suggestions
+from catena.tasks.options import GenerationOptions
 from catena.training.config import TrainingConfig
 
 METRICS = ("perplexity", "coverage", "extra", "bleu")
-"""The metrics of a model. Lower is better for perplexity and extra."""
+"""The metrics of a model; the first selects checkpoints."""
 
-WHAT_NEXT = ("predict RUN FILE", "evaluate RUN FILE", "draw RUN --file FILE")
+NEXT_COMMANDS = ("predict RUN FILE", "evaluate RUN FILE", "draw RUN --file FILE")
 """Commands suggested after training."""
 
 
-class ComposeDataConfig(DataConfig):
+class ComposeDataConfig(FilesConfig, FractionsConfig, LengthConfig):
     """Goals, agendas and texts, from JSON lines, tables with a header row, or tab-separated lines.
 
     A tab-separated line has the goal, the items separated by | and the text.
     """
 
-    format: Literal["auto", "jsonl", "tsv", "csv"] = "auto"
+    input_format: Literal["auto", "jsonl", "tsv", "csv"] = "auto"
     """Format of the files. auto detects it from the file name and the first line."""
     goal_column: str | None = None
     """Key or column of the goal. goal, title, name or topic if not set."""
@@ -38,21 +39,18 @@ class ComposeDataConfig(DataConfig):
     text_column: str | None = None
     """Key or column of the text, which may be a list of paragraphs. text, directions, instructions or steps if not
     set."""
-    item_words: Literal["telling", "all"] = "telling"  # style: config value
+    item_words: Literal["naming", "all"] = "naming"
     """Words of an item that the model reads: all of them, or only the words by which the training texts mention it
     (flour for "2 cups flour, sifted")."""
     dev_fraction: float = Field(0.05, gt=0, lt=1)
-    """Fraction of the training goals used as dev set if no dev file is given. Chosen by a hash of the goal: equal goals
+    """Fraction of the training texts used as dev set if no dev file is given. Chosen by a hash of the goal: equal goals
     are in the same split, and the split does not depend on the seed."""
-    test_fraction: float = Field(0.0, ge=0, lt=1)
-    """Fraction of the training goals used as test set if no test file is given. Chosen by the same hash."""
     max_length: int = Field(300, gt=0)
     """Longest text in tokens in training (see too_long)."""
 
-    @model_validator(mode="after")
-    def _shares_fit(self) -> ComposeDataConfig:
-        check_shares(self, self.test_fraction, "is not supported for texts with an agenda")
-        return self
+
+class ComposeOptions(GenerationOptions):
+    """Options of prediction with a model of texts with an agenda."""
 
 
 class ComposeAttentionConfig(RecurrentSeq2SeqConfig):
@@ -68,7 +66,7 @@ class ComposeAttentionConfig(RecurrentSeq2SeqConfig):
     """Use the same embedding for source and target."""
 
     @model_validator(mode="after")
-    def _looks(self) -> ComposeAttentionConfig:
+    def _has_attention(self) -> ComposeAttentionConfig:
         if self.attention == "none":
             raise ValueError(
                 "model.attention must not be 'none' if model.kind = 'attention', got 'none'. Set model.kind to 'plain'."
@@ -120,7 +118,7 @@ class ComposeConfig(Config):
     model: _ComposeModel = ChecklistConfig()
     batches: BatchConfig = BatchConfig(batch_size=64)
     training: TrainingConfig = Field(default_factory=TrainingConfig)
-    search: SearchConfig = BeamConfig(width=5, normalize="average", max_length=150)
+    search: SearchConfig = BeamConfig(beam_size=5, normalize="average", max_length=150)
     """The search for texts."""
     evaluation: ComposeEvaluationConfig = ComposeEvaluationConfig()
 
@@ -146,3 +144,12 @@ class ComposeConfig(Config):
                 "coverage."
             )
         return self
+
+
+def fit_to_time(config: ComposeConfig) -> tuple[ComposeConfig, list[str]]:
+    """The config with a small model that is trained until the time limit, and a line about the choice."""
+    small = ChecklistConfig(d=256, d_embedding=128)
+    values = {**config.model_dump(exclude={"model", "training"}), "model": small}
+    return ComposeConfig.model_validate(values), [
+        "chosen: a checklist model of 256 units, trained until the time limit"
+    ]

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from catena.data.dialogue import Exchange
-from catena.data.readers.names import PairColumns
-from catena.data.readers.paired import FOUND
 from catena.data.reading import ReadCounter
 from catena.errors import DataError
 from catena.randomness import Randomness
 from catena.retrieval.config import BM25Config
-from catena.retrieval.terms import learn_terms
 from catena.search.config import BaseSearchConfig
-from catena.tasks.application import PredictOptions
-from catena.tasks.converse.config import ConverseConfig, ConverseDataConfig
-from catena.tasks.converse.dataset import ConverseDataset, exchanges
-from catena.tasks.converse.encoding import learn_tokenizer
-from catena.tasks.converse.generative import WritingPredictor
-from catena.tasks.converse.index import RetrievedResponse, build_index, collect_responses
-from catena.tasks.converse.predictor import USER_INPUT_LOCATION, ConversePredictor, RetrievalPredictor
+from catena.tasks.converse.config import ConverseConfig, ConverseDataConfig, ConverseOptions
+from catena.tasks.converse.data import USER_INPUT_LOCATION, read_conversations
+from catena.tasks.converse.generative import GenerativeTask
+from catena.tasks.converse.predict import ScoredResponse
 from catena.tasks.converse.rankers import TermRanker
+from catena.tasks.converse.retrieval import TermTask
+from catena.tasks.converse.task import ConverseTask
 
 _COMMANDS = {
     "/quit": "end the conversation",
@@ -32,7 +29,7 @@ _COMMANDS = {
     "/help": "show these commands",
 }
 NOTHING = "(no response)"
-_NOTHING_SAID = "(the conversation is empty)"
+_EMPTY = "(the conversation is empty)"
 
 
 class Chat:
@@ -44,7 +41,7 @@ class Chat:
         seed: seed of sampled responses.
     """
 
-    def __init__(self, model: ConversePredictor, search: BaseSearchConfig | None = None, seed: int = 0) -> None:
+    def __init__(self, model: ConverseTask[Any], search: BaseSearchConfig | None = None, seed: int = 0) -> None:
         self.model, self.search, self.seed = model, search, seed
         self.turns: list[str] = []
         self.own: list[bool] = []
@@ -58,13 +55,13 @@ class Chat:
         if text.startswith("/"):
             return self._command(text)
         self._add(text, own=False)
-        found = self.answers(1)
-        if not found:
+        responses = self.responses(1)
+        if not responses:
             return NOTHING
-        self._add(found[0].text, own=True)
-        return found[0].text
+        self._add(responses[0].text, own=True)
+        return responses[0].text
 
-    def answers(self, n: int) -> list[RetrievedResponse]:
+    def responses(self, n: int) -> list[ScoredResponse]:
         """The best responses to the last message, without empty and repeated ones."""
         turns, own = list(self.turns), list(self.own)
         while own and own[-1]:  # respond again to the user's last turn
@@ -74,18 +71,18 @@ class Chat:
             return []
         w = self.model.config.data.window
         context = Exchange(tuple(turns[-w:]), (), USER_INPUT_LOCATION, tuple(own[-w:]))
-        if isinstance(self.model, WritingPredictor):
+        if isinstance(self.model, GenerativeTask):
             search = self.search or self.model.config.evaluation.search
             generator = Randomness(self.seed).torch("chat", len(turns))
-            found = self.model.written([context], search, generator, n)[0]
-            return list({one.text: one for one in found if one.text.strip()}.values())
+            generated = self.model.generate([context], search, generator, n)[0]
+            return list({one.text: one for one in generated if one.text.strip()}.values())
         if not self.model.ranker.knows(context):
             return []
-        said = {turn for turn, mine in zip(turns, own, strict=True) if mine}
-        found = self.model.reply([context], PredictOptions(n_best=n + len(said)))[0]
+        earlier = {turn for turn, mine in zip(turns, own, strict=True) if mine}
+        responses = self.model.respond([context], ConverseOptions(n_best=n + len(earlier)))[0]
         if isinstance(self.model.ranker, TermRanker):
-            found = tuple(one for one in found if one.score > 0)  # the others have no word in common
-        return [one for one in found if one.text not in said][:n]
+            responses = [one for one in responses if one.score > 0]  # the others have no word in common
+        return [one for one in responses if one.text not in earlier][:n]
 
     def _add(self, text: str, own: bool) -> None:
         self.turns.append(text)
@@ -110,7 +107,7 @@ class Chat:
 
     def _undo(self, rest: str) -> str:
         if not self.turns:
-            return _NOTHING_SAID
+            return _EMPTY
         if self.own[-1]:
             self.turns.pop()
             self.own.pop()
@@ -129,32 +126,25 @@ class Chat:
 
     def _best(self, rest: str) -> str:
         if not self.turns:
-            return _NOTHING_SAID
+            return _EMPTY
         if rest and not (rest.isdecimal() and int(rest) > 0):
             return "(the number must be a positive integer: /best 5)"
         n = int(rest or 5)
-        return "\n".join(f"{one.score:.3f}  {one.text}" for one in self.answers(n)) or NOTHING
+        return "\n".join(f"{one.score:.3f}  {one.text}" for one in self.responses(n)) or NOTHING
 
 
-def model_of_file(path: Path, encoding: str | None = None, columns: PairColumns = FOUND) -> RetrievalPredictor:
+def model_of_file(path: Path, encoding: str | None = None, columns: Mapping[str, str | None] | None = None) -> TermTask:
     """A BM25 model over the contexts and responses of a file of conversations, which needs no training.
 
     Args:
         path: the file.
         encoding: its encoding if it is not UTF-8.
-        columns: the columns of contexts and responses; detected if not given.
+        columns: the columns of "context" and "response"; detected if not given.
     """
-    settings = BM25Config(against="both")
-    named = {"context_column": columns.source, "response_column": columns.target}
-    asked = ConverseDataConfig(train=(str(path),), encoding=encoding, window=1).model_copy(update=named)
-    config = ConverseConfig(model=settings, data=asked)
-    tally = ReadCounter()
-    train = [exchange for exchange in exchanges(path, config.data, tally) if exchange.responses]
+    named = {f"{role}_column": column for role, column in (columns or {}).items()}
+    data = ConverseDataConfig(train=(str(path),), encoding=encoding, window=1).model_copy(update=named)
+    config = ConverseConfig(model=BM25Config(against="both"), data=data)
+    train = [exchange for exchange in read_conversations(data, path, ReadCounter()) if exchange.responses]
     if not train:
         raise DataError(f"{path} has no context with a response. Use a file of conversations.")
-    data = ConverseDataset(train, [], [], train, tally, {})
-    texts, contexts = collect_responses(config, data)
-    tokenizer = learn_tokenizer(config, data)
-    documents = (tokenizer.tokens(f"{context} {text}") for text, context in zip(texts, contexts, strict=True))
-    ranker = TermRanker(tokenizer, learn_terms(settings, documents), settings)
-    return RetrievalPredictor(config, ranker, build_index(config, ranker, texts, contexts))
+    return TermTask.of_exchanges(config, train)

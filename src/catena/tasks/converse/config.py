@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
 from catena.config import Config
 from catena.data.config import BatchConfig, TokenizerConfig, VocabularyConfig, WordTokenizerConfig
-from catena.data.readers.names import PairColumns
 from catena.lm.neural_config import ConvolutionLMConfig, GRULMConfig, LSTMLMConfig, RNNLMConfig, TransformerLMConfig
 from catena.registry import did_you_mean
 from catena.retrieval.config import BM25Config, DualEncoderConfig, TfidfConfig
 from catena.search.config import SampleConfig, SearchConfig
 from catena.seq2seq.config import EncoderDecoderConfig
 from catena.seq2seq.recurrent_config import RecurrentSeq2SeqConfig
-from catena.tasks.config import DataConfig, MachineConfig, with_suggestions
+from catena.tasks.config import FilesConfig, MachineConfig, SplitConfig, with_suggestions
+from catena.tasks.options import AttentionOptions, PredictOptions
 from catena.training.config import TrainingConfig
 
+if TYPE_CHECKING:
+    from catena.data.splits import SplitMethod
 
-class ConverseDataConfig(DataConfig):
+
+class ConverseDataConfig(FilesConfig, SplitConfig):
     """Conversations: pairs of context and response, tables with labels or distractors, JSON lines or dialogues."""
 
     context_column: str | None = None
@@ -32,35 +35,46 @@ class ConverseDataConfig(DataConfig):
     """Number of turns of a context; only the last ones are read."""
     inner_turns: bool = False
     """Also train on the turns of contexts, each as the response to the previous turns."""
-    split: Literal["random", "end"] = "random"
-    """How dev is chosen if no dev file is given. random: by a hash of the first turn, which keeps a dialogue in one
-    split and does not depend on the seed. end: the last contexts of the file."""
-    dev_fraction: float = Field(0.1, gt=0, lt=1)
-    """Fraction of the training contexts used as dev set if no dev file is given."""
+    split: Literal["hash", "end"] = "hash"
+    """How dev is chosen if no dev file is given. hash: by a hash of the first turn, which keeps a dialogue in one split
+    and does not depend on the seed. end: the last contexts of the file."""
     max_length: int = Field(200, gt=0)
     """Maximum number of tokens: contexts keep their last tokens, responses their first."""
-    too_long: Literal["drop", "cut"] = "cut"
-    """Only cut is supported: texts that are too long are truncated."""
+
+    def split_method(self) -> SplitMethod:
+        return self.split
 
     @model_validator(mode="after")
-    def _known(self) -> ConverseDataConfig:
-        if self.folds is not None:
-            raise ValueError("data.folds is not supported for conversations. Remove it.")
-        if self.too_long == "drop":
-            raise ValueError("data.too_long must be 'cut' for conversations, got 'drop'. Remove it.")
-        for given, own in (("text_column", "context_column"), ("label_column", "response_column")):
-            if (value := getattr(self, given)) is not None:
-                raise ValueError(
-                    f"data.{given} = {value!r} is not supported for conversations. Set data.{own} instead."
-                )
+    def _both_columns(self) -> ConverseDataConfig:
         if (self.context_column is None) != (self.response_column is None):
             raise ValueError("Only one of data.context_column and data.response_column is set. Set both or neither.")
         return self
 
     @property
-    def columns(self) -> PairColumns:
+    def columns(self) -> dict[str, str]:
         """The columns of context and response that are set."""
-        return PairColumns(self.context_column, self.response_column)
+        named = {"context": self.context_column, "response": self.response_column}
+        return {role: column for role, column in named.items() if column is not None}
+
+
+class ConverseOptions(PredictOptions):
+    """Options of prediction with a model that retrieves responses."""
+
+    n_best: int = Field(1, ge=1)
+    """Return the N best responses, best first."""
+    scores: bool = False
+    """Add the score of each response in tables: the score of the match, or the log-probability of a generated one."""
+
+
+class GenerativeOptions(ConverseOptions, AttentionOptions):
+    """Options of prediction with a model that generates responses."""
+
+    beam_size: int | None = Field(None, ge=1)
+    """Beam size, for beam search instead of the search of the config. 1 is greedy search."""
+    max_length: int | None = Field(None, ge=1)
+    """Maximum number of tokens of a response, including the end symbol. Default: as in the config."""
+    seed: int = Field(0, ge=0)
+    """The random seed for sampling."""
 
 
 class RankerMixtureConfig(Config):
@@ -120,10 +134,8 @@ _ResponderConfig = Annotated[
     DualEncoderConfig | TfidfConfig | BM25Config | RankerMixtureConfig | GenerativeConfig | Seq2SeqResponseConfig,
     Field(discriminator="kind"),
 ]
-WRITES = ("generative", "seq2seq")
+GENERATIVE = ("generative", "seq2seq")
 """Model kinds that generate responses."""
-FITTED = ("tfidf", "bm25", "mixture")
-"""Model kinds without a training loop."""
 
 
 class IndexConfig(Config):
@@ -164,8 +176,9 @@ class ConverseEvaluationConfig(Config):
         return (*(f"recall@{k}" for k in self.recall), "mrr")
 
 
-WRITING = ("perplexity", "nats_per_token")
-WHAT_NEXT = ("chat RUN", "evaluate RUN FILE", "predict RUN FILE --n-best 3 --scores")
+LIKELIHOODS = ("perplexity", "nats_per_token")
+"""The scores of generative models that can select checkpoints."""
+NEXT_COMMANDS = ("chat RUN", "evaluate RUN FILE", "predict RUN FILE --n-best 3 --scores")
 
 SUGGESTED: dict[str, dict[str, Any]] = {
     "dual": {"optimizer": "adamw", "learning_rate": 0.001, "weight_decay": 0.01, "clip_norm": 5.0},
@@ -206,7 +219,7 @@ class ConverseConfig(Config):
 
     def _problems(self) -> Iterator[str]:
         kind, metric = self.model.kind, self.training.metric
-        known = WRITING if kind in WRITES else self.evaluation.ranking
+        known = LIKELIHOODS if kind in GENERATIVE else self.evaluation.ranking
         if metric not in (None, *known):
             yield f"Unknown training.metric {metric!r} of this model: {did_you_mean(str(metric), known)}"
         if self.index.clusters is not None and kind != "dual":
@@ -214,7 +227,7 @@ class ConverseConfig(Config):
                 f"model.kind must be 'dual' if index.clusters = {self.index.clusters} is set, got {kind!r}. Remove "
                 f"index.clusters."
             )
-        if kind in WRITES and self.index.file is not None:
+        if kind in GENERATIVE and self.index.file is not None:
             yield f"index.file applies only to models that retrieve responses, got model.kind = {kind!r}. Remove it."
         if getattr(self.model, "against", None) == "context" and self.index.file is not None:
             yield (
@@ -228,3 +241,9 @@ class ConverseConfig(Config):
                 f"model.encoder.max_length must be at least data.max_length = {self.data.max_length} if positions are "
                 f"learned, got {longest}. Set it to {self.data.max_length}."
             )
+
+
+def fit_to_time(config: ConverseConfig) -> tuple[ConverseConfig, list[str]]:
+    """The config with BM25, which needs no training time, and a line about the choice."""
+    values = {**config.model_dump(exclude={"model", "training"}), "model": BM25Config(against="both")}
+    return ConverseConfig.model_validate(values), ["chosen: BM25, which needs seconds for any time limit"]

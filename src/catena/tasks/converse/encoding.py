@@ -17,18 +17,25 @@ from catena.data.special_tokens import TURN_SYMBOL
 from catena.data.tokenize import Tokenizer, build_tokenizer, load_tokenizer
 from catena.data.vocabulary import UNK, Vocabulary
 from catena.embeddings.config import EmbeddingConfig
+from catena.tasks.config import TOKENIZER, VOCABULARY
 from catena.tasks.converse.config import ConverseConfig
-from catena.tasks.converse.dataset import ConverseDataset
-
-TOKENIZER, VOCABULARY = "tokenizer", "vocabulary.json"
-"""The separator between two turns of a context."""
+from catena.tasks.converse.data import distinct_texts
 
 
 class DualEncoding:
-    """Encodes the last ``max_length`` ids of contexts and the first of responses. An empty text is one ``<unk>``."""
+    """Encodes the last ``max_length`` ids of contexts and the first of responses. An empty text is one ``<unk>``.
 
-    def __init__(self, tokenizer: Tokenizer, vocabulary: Vocabulary, max_length: int) -> None:
-        self.tokenizer, self.vocabulary, self.max_length = tokenizer, vocabulary, max_length
+    Args:
+        tokenizer: the tokenizer.
+        vocabulary: the vocabulary.
+        max_length: the maximum number of ids.
+        rarity: the idf of each id, for the initial weights of a new network; it is not stored.
+    """
+
+    def __init__(
+        self, tokenizer: Tokenizer, vocabulary: Vocabulary, max_length: int, rarity: np.ndarray | None = None
+    ) -> None:
+        self.tokenizer, self.vocabulary, self.max_length, self.rarity = tokenizer, vocabulary, max_length, rarity
         self.turn = vocabulary.special(TURN_SYMBOL)
 
     def context(self, exchange: Exchange) -> np.ndarray:
@@ -54,21 +61,12 @@ def load_dual_encoding(folder: Path, max_length: int) -> DualEncoding:
     return DualEncoding(load_tokenizer(folder / TOKENIZER), Vocabulary.load(folder / VOCABULARY), max_length)
 
 
-def distinct_texts(part: Iterable[Exchange]) -> list[str]:
-    """The distinct turns and correct responses of a split."""
-    found: dict[str, None] = {}
-    for exchange in part:
-        found.update(dict.fromkeys(exchange.context))
-        found.update(dict.fromkeys(exchange.responses))
-    return list(found)
-
-
-def learn_tokenizer(config: ConverseConfig, data: ConverseDataset) -> Tokenizer:
+def fit_tokenizer(config: ConverseConfig, train: Iterable[Exchange]) -> Tokenizer:
     """The tokenizer of a config, trained on the texts of train if its kind needs training."""
-    return build_tokenizer(config.tokenizer, distinct_texts(data.train))
+    return build_tokenizer(config.tokenizer, distinct_texts(train))
 
 
-def learn_vocabulary(
+def fit_vocabulary(
     config: ConverseConfig, tokenizer: Tokenizer, texts: Sequence[str], specials: Sequence[str], vectors: str | None
 ) -> Vocabulary:
     """The vocabulary of texts, and of the words of a file of vectors if there is one."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,19 +14,10 @@ from catena.randomness import Randomness
 from catena.retrieval.cluster import k_means, medoids
 from catena.retrieval.index import IndexPart, MixedPart, search
 from catena.tasks.converse.config import ConverseConfig
-from catena.tasks.converse.dataset import ConverseDataset
+from catena.tasks.converse.predict import ScoredResponse
 from catena.tasks.converse.rankers import DualRanker, RetrievalRanker
 
 INDEX, RESPONSES, CONTEXTS = "index", "responses.txt", "contexts.txt"
-
-
-@dataclass(frozen=True)
-class RetrievedResponse:
-    """A response and its score. ``finished`` is False if a generated response was truncated."""
-
-    text: str
-    score: float
-    finished: bool | None = None
 
 
 @dataclass(eq=False)
@@ -40,21 +31,19 @@ class ResponseIndex:
     def __len__(self) -> int:
         return len(self.texts)
 
-    def best(self, ranker: RetrievalRanker, contexts: Sequence[Exchange], k: int) -> list[list[RetrievedResponse]]:
+    def best(self, ranker: RetrievalRanker, contexts: Sequence[Exchange], k: int) -> list[list[ScoredResponse]]:
         """The ``k`` best responses to each context, best first."""
         if not contexts:
             return []
-        scores, places = search(self.part, ranker.queries(contexts), len(contexts), k)
+        scores, indices = search(self.part, ranker.queries(contexts), len(contexts), k)
         return [
-            [RetrievedResponse(self.texts[int(place)], float(score)) for score, place in zip(own, at, strict=True)]
-            for own, at in zip(scores, places, strict=True)
+            [ScoredResponse(self.texts[int(i)], float(score)) for score, i in zip(own, some, strict=True)]
+            for own, some in zip(scores, indices, strict=True)
         ]
 
     def save(self, folder: Path) -> None:
         """Write the responses, contexts and searchable part to a folder."""
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, lines in ((RESPONSES, self.texts), (CONTEXTS, self.contexts)):
-            (folder / name).write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+        save_texts(folder, self.texts, self.contexts)
         if not isinstance(self.part, MixedPart):
             self.part.save(folder)
             return
@@ -63,7 +52,7 @@ class ResponseIndex:
             part.save(folder / str(i))
 
 
-def collect_responses(config: ConverseConfig, data: ConverseDataset) -> tuple[list[str], list[str]]:
+def collect_responses(config: ConverseConfig, train: Sequence[Exchange]) -> tuple[list[str], list[str]]:
     """The distinct responses of an index, and the joined contexts of each.
 
     They come from train, or from the file ``index.file``, whose responses have no contexts.
@@ -74,11 +63,11 @@ def collect_responses(config: ConverseConfig, data: ConverseDataset) -> tuple[li
         if not texts:
             raise DataError(f"index.file = {config.index.file!r} has no responses. Write one on each line.")
         return texts, [""] * len(texts)
-    said: dict[str, list[str]] = {}
-    for exchange in data.train:
+    contexts: dict[str, list[str]] = {}
+    for exchange in train:
         for response in exchange.responses:
-            said.setdefault(response, []).append(" ".join(exchange.context))
-    return list(said), [" ".join(contexts) for contexts in said.values()]
+            contexts.setdefault(response, []).append(" ".join(exchange.context))
+    return list(contexts), [" ".join(some) for some in contexts.values()]
 
 
 def build_index(
@@ -100,6 +89,13 @@ def build_index(
 def load_index(ranker: RetrievalRanker, folder: Path) -> ResponseIndex:
     """Load an index. Its texts and vectors stay on disk."""
     return ResponseIndex(*load_texts(folder), ranker.load_part(folder))
+
+
+def save_texts(folder: Path, texts: Iterable[str], contexts: Iterable[str]) -> None:
+    """Write the responses of an index and the contexts of each."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, lines in ((RESPONSES, texts), (CONTEXTS, contexts)):
+        (folder / name).write_text("".join(line + "\n" for line in lines), encoding="utf-8")
 
 
 def load_texts(folder: Path) -> tuple[LineIndex, LineIndex]:

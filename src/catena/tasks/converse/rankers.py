@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
 
 from catena.data.batches import BatchPlan, pad
 from catena.data.config import BatchConfig
@@ -24,8 +23,9 @@ from catena.retrieval.config import TermConfig
 from catena.retrieval.dual import DualEncoder
 from catena.retrieval.index import IndexPart, MixedPart, TermPart, VectorPart
 from catena.retrieval.terms import TermMatcher, product
-from catena.tasks.converse.encoding import TOKENIZER, DualEncoding
-from catena.tasks.converse.questions import Groups, RankingExample
+from catena.tasks.config import TOKENIZER
+from catena.tasks.converse.encoding import DualEncoding
+from catena.tasks.converse.ranking import Groups, RankingExample
 
 
 def content_words(tokens: Sequence[str]) -> Sequence[str]:
@@ -37,25 +37,17 @@ class Ranker(ABC):
     """Base class of models that score responses to contexts."""
 
     @abstractmethod
-    def scores(self, questions: Sequence[RankingExample]) -> list[np.ndarray]:
+    def scores(self, examples: Sequence[RankingExample]) -> list[np.ndarray]:
         """The score of each candidate of each example."""
 
     @abstractmethod
     def knows(self, exchange: Exchange) -> bool:
         """Whether any word of a context is in the vocabulary; if not, every score is a guess."""
 
-    @abstractmethod
-    def save(self, folder: Path) -> None:
-        """Write everything except the weights of networks to a checkpoint folder."""
-
-    def standings(self, groups: Groups) -> list[list[RankCounts]]:
+    def ranks(self, groups: Groups) -> list[list[RankCounts]]:
         """The ranks of the correct candidates."""
-        found = iter(self.scores([question for group in groups for question in group]))
+        found = iter(self.scores([example for group in groups for example in group]))
         return [[standing(next(found)) for _ in group] for group in groups]
-
-    def find_network(self) -> nn.Module | None:
-        """The network of the ranker, the first one if there are several."""
-        return None
 
 
 class RetrievalRanker(Ranker):
@@ -85,15 +77,15 @@ class TermRanker(RetrievalRanker):
     def __init__(self, tokenizer: Tokenizer, matcher: TermMatcher, settings: TermConfig) -> None:
         self.tokenizer, self.matcher, self.settings = tokenizer, matcher, settings
 
-    def scores(self, questions: Sequence[RankingExample]) -> list[np.ndarray]:
+    def scores(self, examples: Sequence[RankingExample]) -> list[np.ndarray]:
         known: dict[str, dict[str, float]] = {}
         found = []
-        for question in questions:
-            query = self.matcher.query(self._tokens(question.exchange))
-            for text in question.candidates:
+        for example in examples:
+            query = self.matcher.query(self._tokens(example.exchange))
+            for text in example.candidates:
                 if text not in known:
                     known[text] = self.matcher.document(self.tokenizer.tokens(text))
-            found.append(np.array([product(query, known[text]) for text in question.candidates]))
+            found.append(np.array([product(query, known[text]) for text in example.candidates]))
         return found
 
     def part(self, responses: Sequence[str], contexts: Sequence[str]) -> TermPart:
@@ -121,22 +113,19 @@ class TermRanker(RetrievalRanker):
 class DualRanker(RetrievalRanker):
     """A ranker by a dual encoder."""
 
-    def __init__(self, encoding: DualEncoding, model: DualEncoder, device: torch.device, at_once: int = 256) -> None:
-        self.encoding, self.model, self.device, self.at_once = encoding, model, device, at_once
+    def __init__(self, encoding: DualEncoding, model: DualEncoder, at_once: int = 256) -> None:
+        self.encoding, self.model, self.at_once = encoding, model, at_once
 
-    def find_network(self) -> DualEncoder:
-        return self.model
-
-    def scores(self, questions: Sequence[RankingExample]) -> list[np.ndarray]:
-        contexts = list({id(question.exchange): question.exchange for question in questions}.values())
+    def scores(self, examples: Sequence[RankingExample]) -> list[np.ndarray]:
+        contexts = list({id(example.exchange): example.exchange for example in examples}.values())
         rows = {id(exchange): i for i, exchange in enumerate(contexts)}
-        texts = list(dict.fromkeys(text for question in questions for text in question.candidates))
-        places = {text: i for i, text in enumerate(texts)}
+        texts = list(dict.fromkeys(text for example in examples for text in example.candidates))
+        columns = {text: i for i, text in enumerate(texts)}
         queries, keys = self.queries(contexts), self.keys(texts)
         return [
-            keys[[places[text] for text in question.candidates]].astype(np.float64)
-            @ queries[rows[id(question.exchange)]].astype(np.float64)
-            for question in questions
+            keys[[columns[text] for text in example.candidates]].astype(np.float64)
+            @ queries[rows[id(example.exchange)]].astype(np.float64)
+            for example in examples
         ]
 
     def part(self, responses: Sequence[str], contexts: Sequence[str]) -> VectorPart:
@@ -159,17 +148,15 @@ class DualRanker(RetrievalRanker):
     @torch.no_grad()
     def _vectors(self, texts: Sequence[np.ndarray], encode: Any) -> np.ndarray:
         found = np.zeros((len(texts), self.model.d), np.float32)
+        device = next(self.model.parameters()).device
         training = self.model.training
         self.model.eval()
         lengths = np.array([len(ids) for ids in texts], np.int64)
         for rows in BatchPlan.by_length(lengths, BatchConfig(batch_size=self.at_once)):
             ids, sizes = pad([texts[int(row)] for row in rows])
-            found[rows] = encode(ids.to(self.device), sizes.to(self.device)).float().cpu().numpy()
+            found[rows] = encode(ids.to(device), sizes.to(device)).float().cpu().numpy()
         self.model.train(training)
         return found
-
-    def save(self, folder: Path) -> None:
-        self.encoding.save(folder)
 
 
 class MixedRanker(RetrievalRanker):
@@ -178,16 +165,13 @@ class MixedRanker(RetrievalRanker):
     def __init__(self, rankers: Sequence[Ranker], weights: Sequence[float]) -> None:
         self.rankers, self.weights = list(rankers), [float(weight) for weight in weights]
 
-    def find_network(self) -> nn.Module | None:
-        return next((found for ranker in self.rankers if (found := ranker.find_network()) is not None), None)
-
-    def each(self, questions: Sequence[RankingExample]) -> list[np.ndarray]:
+    def each(self, examples: Sequence[RankingExample]) -> list[np.ndarray]:
         """For each example the scores, with a row per candidate and a column per ranker."""
-        columns = [ranker.scores(questions) for ranker in self.rankers]
+        columns = [ranker.scores(examples) for ranker in self.rankers]
         return [np.stack(scores, axis=1) for scores in zip(*columns, strict=True)]
 
-    def scores(self, questions: Sequence[RankingExample]) -> list[np.ndarray]:
-        return [scores @ np.array(self.weights) for scores in self.each(questions)]
+    def scores(self, examples: Sequence[RankingExample]) -> list[np.ndarray]:
+        return [scores @ np.array(self.weights) for scores in self.each(examples)]
 
     def knows(self, exchange: Exchange) -> bool:
         return any(ranker.knows(exchange) for ranker in self.rankers)
@@ -207,6 +191,3 @@ class MixedRanker(RetrievalRanker):
 
     def queries(self, contexts: Sequence[Exchange]) -> tuple[Any, ...]:
         return tuple(ranker.queries(contexts) for ranker, _ in self.searchers())
-
-    def save(self, folder: Path) -> None:
-        """Save nothing: its rankers are saved as checkpoints."""

@@ -1,1 +1,1 @@
-"""Word vectors: train them on text, resume training, and query them."""
+"""Word vectors: train them on text, resume training, query and evaluate them."""

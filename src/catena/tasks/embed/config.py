@@ -2,46 +2,35 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import ClassVar, Literal
 
-from catena.config import Config
+from pydantic import Field
+
 from catena.data.config import TokenizerConfig, WhitespaceTokenizerConfig
+from catena.tasks.config import BaseFilesConfig, MachineConfig
+from catena.tasks.options import PredictOptions
 from catena.vectors.config import VectorConfig
 
 
-class EmbedDataConfig(Config):
-    """The text."""
+class EmbedDataConfig(BaseFilesConfig):
+    """The text. Word vectors need no dev or test set."""
 
     PATHS: ClassVar[tuple[str, ...]] = ("train",)
-    """The options that name files."""
 
     train: tuple[str, ...] = ()
     """Text files, plain or compressed, with words separated by spaces and a sentence or document per line. Of tables
     (.csv, .tsv, .jsonl, .parquet) one column is read, each row as a line."""
-    format: Literal["auto", "text", "csv", "tsv", "jsonl", "parquet"] = "auto"
+    input_format: Literal["auto", "text", "csv", "tsv", "jsonl", "parquet"] = "auto"
     """Format of the files. auto detects it from the file name; text reads the lines of any file."""
     text_column: str | None = None
     """Text column of tables. Detected by name if not set."""
     encoding: str | None = None
     """Encoding of the files if they are not UTF-8, such as latin-1."""
 
-    # The command line reads these options of every task; word vectors have no dev or test set.
-
-    @property
-    def dev(self) -> None:
-        return None
-
-    @property
-    def test(self) -> None:
-        return None
-
-    @property
-    def folds(self) -> None:
-        return None
-
-    @property
-    def fold(self) -> None:
-        return None
+    def files(self) -> dict[str, Path]:
+        """The training files by their role; multiple files are numbered."""
+        return {f"train-{i + 1}" if i else "train": Path(path) for i, path in enumerate(self.train)}
 
 
 class EmbedConfig(VectorConfig):
@@ -51,5 +40,17 @@ class EmbedConfig(VectorConfig):
     """The task this config is for."""
     data: EmbedDataConfig = EmbedDataConfig()
     """The text."""
-    tokens: TokenizerConfig = WhitespaceTokenizerConfig()
+    tokenizer: TokenizerConfig = WhitespaceTokenizerConfig()
     """Tokenizer of lines. All kinds except whitespace (with or without lowercase) are much slower."""
+
+    @property
+    def machine(self) -> MachineConfig:
+        """The device and threads of a run; word vectors are trained on a CPU."""
+        return MachineConfig(device="cpu", threads=self.threads)
+
+
+class EmbedOptions(PredictOptions):
+    """Options of the nearest words."""
+
+    n_best: int = Field(10, ge=1)
+    """Return the N nearest words, best first."""

@@ -10,9 +10,9 @@ from catena.data.config import CharacterTokenizerConfig
 from catena.lm.neural_config import LSTMLMConfig
 from catena.tasks.classify.auto import EFFICIENCY, products_per_second
 from catena.tasks.lm.config import LmConfig, NgramConfig
-from catena.tasks.lm.dataset import read_lines
-from catena.tasks.machine import choose_device, set_threads
+from catena.tasks.lm.data import read_lines
 from catena.training.config import parse_duration
+from catena.training.device import choose_device, set_threads
 
 _EPOCHS = 6
 """Number of epochs that must fit into the time."""
@@ -30,8 +30,8 @@ def fit_to_time(config: LmConfig) -> tuple[LmConfig, list[str]]:
     seconds = parse_duration(config.training.max_time or "5m")
     lines = words = characters = 0
     for path in config.data.train:
-        for line in read_lines(Path(path), config.data):
-            lines, words, characters = lines + 1, words + len(line.split()), characters + len(line)
+        for text in read_lines(config.data, Path(path)):
+            lines, words, characters = lines + 1, words + len(text.text.split()), characters + len(text.text)
     values: dict[str, Any] = config.model_dump(exclude={"model", "training"})
     small = config.tokenizer.kind in ("characters", "bytes")
     why = ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -19,31 +19,32 @@ from catena.lm.neural_config import (
     TransformerLMConfig,
 )
 from catena.registry import did_you_mean
-from catena.tasks.config import DataConfig, MachineConfig, check_shares, with_suggestions
+from catena.tasks.config import FilesConfig, FractionsConfig, LengthConfig, MachineConfig, with_suggestions
+from catena.tasks.options import PredictOptions
 from catena.training.config import TrainingConfig
 
+if TYPE_CHECKING:
+    from catena.data.splits import SplitMethod
 
-class LmDataConfig(DataConfig):
+
+class LmDataConfig(FilesConfig, FractionsConfig, LengthConfig):
     """Data files of a language model, their format and how they are split."""
 
-    unit: Literal["line", "file"] = "line"
-    """line: each line is one text; it ends with </s>, which is counted and predicted like a word. file: each file is
-    one text; its line breaks are tokens (characters, bytes or subwords), and </s> comes only at its end."""
+    text_column: str | None = None
+    """Column or key of the text, in files with named columns; found by its name if not set."""
+    unit: Literal["line", "paragraph", "file"] = "line"
+    """line: each line is one text; it ends with </s>, which is counted and predicted like a word. paragraph: the lines
+    between blank lines are one text, for wrapped prose. file: each file is one text; its line breaks are tokens
+    (characters, bytes or subwords), and </s> comes only at its end."""
     blank_lines: Literal["keep", "drop"] = "keep"
     """keep: a blank line is a text that consists of </s> only (the WikiText convention). drop: skip blank lines."""
-    dev_fraction: float = Field(0.1, gt=0, lt=1)
-    """Fraction of the training text used as dev set if no dev file is given."""
-    test_fraction: float = Field(0.0, ge=0, lt=1)
-    """Fraction of the training text, after the dev part, used as test set if no test file is given."""
     split: Literal["end", "random"] = "end"
     """end: the dev and test sets are the last lines of train. random: they are sampled lines, for independent lines."""
     max_length: int = Field(1000, gt=0)
     """With batches.order = sentences: the longest training line in tokens (see too_long)."""
 
-    @model_validator(mode="after")
-    def _shares_fit(self) -> LmDataConfig:
-        check_shares(self, self.test_fraction, "needs labeled examples, which a text does not have")
-        return self
+    def split_method(self) -> SplitMethod:
+        return self.split
 
 
 EstimatorName = Literal[
@@ -210,10 +211,14 @@ class LmEvaluationConfig(Config):
     """Tokens of sample text generated at each evaluation. 0 generates none."""
 
 
+class LmOptions(PredictOptions):
+    """A language model scores texts; it has no options of prediction."""
+
+
 METRICS = ("perplexity", "nats_per_token", "bits_per_character", "bits_per_byte")
 """Metrics of a language model for which lower is better."""
 
-WHAT_NEXT = ("generate RUN", "score RUN FILE")
+NEXT_COMMANDS = ("generate RUN", "score RUN FILE")
 """Commands suggested after training a language model."""
 
 SUGGESTED: dict[str, dict[str, Any]] = {

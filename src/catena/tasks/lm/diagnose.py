@@ -9,12 +9,13 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from catena.data.reading import ReadCounter
 from catena.errors import CatenaError, DataError
 from catena.lm.neural import NeuralLanguageModel
 from catena.randomness import Randomness
-from catena.tasks.application import DEFAULT_READ_OPTIONS, ReadOptions
 from catena.tasks.lm.batches import as_stream
-from catena.tasks.lm.predictor import LmPredictor
+from catena.tasks.lm.data import encode_texts
+from catena.tasks.lm.task import LmTask
 from catena.training.diagnose.curvature import Curvature, measure_curvature
 from catena.training.diagnose.flow import GradientFlow, decay, measure_flow
 
@@ -33,34 +34,33 @@ class Diagnosis:
 
 
 def diagnose(
-    predictor: LmPredictor,
+    task: LmTask,
     path: Path,
     *,
     steps: int = 50,
     sequences: int = 16,
     iterations: int = 20,
     seed: int = 0,
-    reading: ReadOptions = DEFAULT_READ_OPTIONS,
 ) -> Diagnosis:
     """Measure gradient flow and curvature on random pieces of a file.
 
     Args:
-        predictor: a neural language model that predicts the next token.
+        task: a neural language model that predicts the next token.
         path: the text file.
         steps: number of tokens of each piece, through which gradients are followed back.
         sequences: number of pieces.
         iterations: number of iterations of the search for the extreme eigenvalues of the Hessian.
         seed: seed of the choice of pieces.
-        reading: how the file is read.
     """
-    model = predictor.model
+    model = task.network if task.networks else None
     if not isinstance(model, NeuralLanguageModel):
         raise CatenaError(
             "The model must be neural with objective.kind = 'next' to follow its gradients, got model.kind = "
-            f"{predictor.config.model.kind!r} and objective.kind = {predictor.config.objective.kind!r}. "
+            f"{task.config.model.kind!r} and objective.kind = {task.config.objective.kind!r}. "
             "Train one with --model lstm."
         )
-    stream = as_stream(predictor.part(path, reading).flat, model.begin, predictor.device)
+    part = encode_texts(task.read(task.config, path, ReadCounter()), task.encoding)
+    stream = as_stream(part.flat, model.begin, task.stepper_device)
     steps = min(steps, len(stream) - 1)
     if steps < 2:
         raise DataError(f"{path} must have at least 2 tokens, got {len(stream) - 1}. Use a longer text.")

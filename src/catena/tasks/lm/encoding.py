@@ -9,7 +9,7 @@ from catena.data.tokenize import Tokenizer, load_tokenizer
 from catena.data.vocabulary import Vocabulary
 from catena.lm.base import END_SYMBOL, SPECIALS
 from catena.lm.neural_masked import MASK_SYMBOL
-from catena.tasks.kept import TOKENIZER, VOCABULARY
+from catena.tasks.config import TOKENIZER, VOCABULARY
 from catena.tasks.lm.config import LmConfig
 
 

@@ -9,44 +9,23 @@ from typing import Any
 import torch
 
 from catena.data.vocabulary import UNK
-from catena.errors import ConfigError, DataError
-from catena.search.acceptor import Acceptor, Intersection
-from catena.search.automaton_acceptor import AutomatonAcceptor
+from catena.errors import ConfigError
+from catena.niche.verse.form import VerseForm, verse_acceptor
+from catena.niche.verse.poem import PoemGenerator
+from catena.niche.verse.prosody import Dictionary
+from catena.search.acceptor import Intersection
 from catena.search.build import search, stream, wrap_stepper
 from catena.search.combine import shallow_fusion
 from catena.search.config import BaseSearchConfig
 from catena.search.constrained import Constrained
 from catena.search.cost import KEEPING, ConstraintCost, estimate_cost
+from catena.search.forbid_ids import ForbidIds
 from catena.search.hypothesis import Hypothesis
-from catena.search.phrases import with_phrase, without_phrases
-from catena.search.pieces import PieceAcceptor
 from catena.search.sampling import sample
 from catena.search.stepper import Stepper
-from catena.search.without import ForbidIds
-from catena.tasks.lm.encoding import LmEncoding
-from catena.tasks.lm.predictor import LmPredictor
-from catena.tasks.lm.verse import VerseForm, verse_acceptor
-from catena.tasks.spelling import build_phrase_acceptors
-
-
-@dataclass(frozen=True)
-class TextConstraints:
-    """Constraints that every generated text satisfies; the prompt is not part of the text.
-
-    Args:
-        words: phrases that must occur.
-        without: phrases that must not occur.
-        pattern: a regular expression that must match the whole text.
-        form: a verse form that the text must fill.
-    """
-
-    words: tuple[str, ...] = ()
-    without: tuple[str, ...] = ()
-    pattern: str | None = None
-    form: VerseForm | None = None
-
-    def __bool__(self) -> bool:
-        return bool(self.words or self.without or self.pattern is not None or self.form is not None)
+from catena.search.text_constraints import TextConstraints
+from catena.tasks.lm.task import LmTask
+from catena.vectors.table import VectorTable
 
 
 @dataclass(frozen=True)
@@ -63,7 +42,7 @@ class Continuation:
 class FusionModel:
     """A second model for shallow fusion, whose log-probabilities are multiplied by ``weight``."""
 
-    model: LmPredictor
+    model: LmTask
     weight: float
 
 
@@ -73,18 +52,20 @@ class TextGenerator:
     Args:
         model: the language model.
         settings: the search, such as beam search or sampling.
-        constraints: constraints on the generated texts.
+        constraints: constraints on the generated texts; the prompt is not part of the text.
         fused: a second model over the same vocabulary.
+        form: a verse form that every text must fill.
         unknown: allow ``<unk>`` in the output.
     """
 
     def __init__(
         self,
-        model: LmPredictor,
+        model: LmTask,
         settings: BaseSearchConfig,
         constraints: TextConstraints | None = None,
         fused: FusionModel | None = None,
         *,
+        form: VerseForm | None = None,
         unknown: bool = False,
     ) -> None:
         self.model, self.settings = model, settings
@@ -93,7 +74,11 @@ class TextGenerator:
             _check_same_vocabulary(model, fused.model)
             stepper = shallow_fusion(stepper, fused.model.stepper, fused.weight)
         self._reader = wrap_stepper(settings, ForbidIds(stepper, [] if unknown else [UNK]))
-        self._acceptor = build_acceptor(constraints, model.encoding) if constraints else None
+        encoding = model.encoding
+        parts = [constraints.acceptor(encoding.tokenizer, encoding.vocabulary)] if constraints else []
+        if form is not None:
+            parts.append(verse_acceptor(form, encoding.tokenizer, encoding.vocabulary))
+        self._acceptor = Intersection(parts) if len(parts) > 1 else next(iter(parts), None)
 
     def write(self, prompts: Sequence[str], generator: torch.Generator) -> list[list[Continuation]]:
         """The continuations of each prompt, best first, or in sampling order."""
@@ -136,11 +121,11 @@ class TextGenerator:
         before = encoding.text(read)
         whole = encoding.text([*read, *ids])
         text = whole[len(before) :] if whole.startswith(before) else encoding.text(ids)
-        return text.removeprefix(" ") if prompt[-1:].isspace() and encoding.unit == "line" else text
+        return text.removeprefix(" ") if prompt[-1:].isspace() and encoding.unit != "file" else text
 
     def _begun(self, prompts: Sequence[str]) -> tuple[Stepper[Any], Any]:
         """The stepper and its state after the prompts."""
-        encoding, device = self.model.encoding, self.model.device
+        encoding, device = self.model.encoding, self.model.stepper_device
         listed = [encoding.ids(prompt) for prompt in prompts]
         lengths = torch.tensor([len(ids) for ids in listed], dtype=torch.long, device=device)
         ids = torch.full((len(listed), max(map(len, listed))), encoding.end, device=device)
@@ -153,96 +138,37 @@ class TextGenerator:
         return constrained, constrained.after(state, len(listed))
 
 
-def build_acceptor(constraints: TextConstraints, encoding: LmEncoding) -> Acceptor:
-    """The acceptor of the sequences that satisfy the constraints."""
-    _check_together(constraints)
-    cut_in_words = encoding.tokenizer.settings.kind in ("words", "whitespace")
-    parts = _phrases_of_words(constraints, encoding) if cut_in_words else _phrases_of_pieces(constraints, encoding)
-    if constraints.pattern is not None:
-        from catena.structure.automaton.regex import from_regex  # takes seconds to import, and is rarely needed
-
-        first, later = token_strings(encoding)
-        alphabet = sorted(set().union(*first, *later))
-        parts.append(PieceAcceptor(from_regex(constraints.pattern, alphabet), later, first))
-    if constraints.form is not None:
-        parts.append(verse_acceptor(constraints.form, encoding))
-    return parts[0] if len(parts) == 1 else Intersection(parts)
-
-
-def _phrases_of_words(constraints: TextConstraints, encoding: LmEncoding) -> list[Acceptor]:
-    v = len(encoding.vocabulary)
-    parts: list[Acceptor] = []
-    if constraints.words:
-        wanted = [AutomatonAcceptor(with_phrase(_phrase(text, encoding), v), v) for text in constraints.words]
-        parts.append(Intersection(wanted, in_turn=True))
-    if constraints.without:
-        unwanted = [_phrase(text, encoding) for text in constraints.without]
-        parts.append(AutomatonAcceptor(without_phrases(unwanted, v), v))
-    return parts
-
-
-def _phrases_of_pieces(constraints: TextConstraints, encoding: LmEncoding) -> list[Acceptor]:
-    """Acceptors of phrases over subwords or characters; phrases match at word boundaries in any segmentation."""
-    if not all(encoding.tokenizer.tokens(text) for text in (*constraints.words, *constraints.without)):
-        raise DataError("A phrase must have at least one word, got ''. Remove the empty phrase.")
-    return build_phrase_acceptors(constraints.words, constraints.without, "", encoding.tokenizer, encoding.vocabulary)
-
-
-def _check_together(constraints: TextConstraints) -> None:
-    """Raise DataError if a forbidden phrase occurs in a required one."""
-    for bad in constraints.without:
-        for good in constraints.words:
-            if bad.strip() and f" {' '.join(bad.split())} " in f" {' '.join(good.split())} ":
-                raise DataError(
-                    f"--without must not occur in --word, got {bad!r} and {good!r}. Remove one of the two phrases."
-                )
-
-
-def token_strings(encoding: LmEncoding) -> tuple[list[str], list[str]]:
-    """The string that each id adds to a text, as the first token and after other tokens.
-
-    The string is empty for special tokens and incomplete characters, which are never generated under a pattern.
-    """
-    vocabulary, join = encoding.vocabulary, encoding.tokenizer.join
-    names = vocabulary.symbols
-    if encoding.tokenizer.settings.kind == "bytes":
-        raise ConfigError(
-            "A pattern needs characters, and this model generates bytes. Train a model with --tokenizer characters."
-        )
-    ordinary = range(len(vocabulary.specials), len(vocabulary))
-    filler = names[max(ordinary, key=lambda id: (names[id].isalnum(), vocabulary.counts[id]))] if ordinary else ""
-    before = join([filler])
-    first, later = [""] * len(names), [""] * len(names)
-    for id in ordinary:
-        both = join([filler, names[id]])
-        first[id] = _readable(join([names[id]]))
-        later[id] = _readable(both[len(before) :]) if both.startswith(before) else ""
-    return first, later
-
-
-def _readable(piece: str) -> str:
-    return "" if {"\N{REPLACEMENT CHARACTER}", "\0"} & set(piece) else piece
-
-
-def _phrase(text: str, encoding: LmEncoding) -> list[int]:
-    ids = encoding.ids(text)
-    if not ids or UNK in ids:
-        unknown = [token for token, id in zip(encoding.tokenizer.tokens(text), ids, strict=True) if id == UNK]
-        raise DataError(
-            (
-                f"The phrase {text!r} has words outside the vocabulary: {', '.join(map(repr, unknown))}. "
-                if unknown
-                else f"A phrase must have at least one word, got {text!r}. "
-            )
-            + "Remove or rephrase it."
-        )
-    return ids
-
-
-def _check_same_vocabulary(model: LmPredictor, other: LmPredictor) -> None:
+def _check_same_vocabulary(model: LmTask, other: LmTask) -> None:
     a, b = model.encoding.vocabulary, other.encoding.vocabulary
     if a.symbols != b.symbols:
         raise ConfigError(
             f"Fused models need the same vocabulary; theirs have {len(a):,} and {len(b):,} symbols and differ. Train "
             f"the second model on the same text with the same tokenizer and vocabulary options."
         )
+
+
+def poem_generator(
+    model: LmTask,
+    dictionary: Dictionary,
+    vectors: VectorTable | None = None,
+    *,
+    width: int = 40,
+    no_repeat: int = 2,
+) -> PoemGenerator:
+    """A generator of verse with a trained language model. Arguments as in :class:`PoemGenerator`."""
+    encoding = model.encoding
+    if encoding.unit != "line":
+        raise ConfigError(
+            f"The language model must have data.unit = 'line' for verse, got {encoding.unit!r}. Train one with --unit "
+            f"line."
+        )
+    return PoemGenerator(
+        model.stepper,
+        encoding.tokenizer,
+        encoding.vocabulary,
+        dictionary,
+        vectors,
+        width=width,
+        no_repeat=no_repeat,
+        reads_previous_lines=model.config.is_neural and model.config.order != "sentences",
+    )

@@ -13,7 +13,6 @@ from catena.lm.base import BEGIN_SYMBOL, END_SYMBOL
 from catena.lm.neural import NeuralLanguageModel
 from catena.lm.neural_build import EmbeddingRows, build_masked, build_neural
 from catena.lm.neural_masked import MaskedLanguageModel
-from catena.randomness import Randomness
 from catena.tasks.lm.config import LmConfig, LmMixtureConfig, NgramConfig
 
 _Network = NeuralLanguageModel | MaskedLanguageModel
@@ -43,13 +42,11 @@ def build_network(
     return build_neural(settings, vocabulary, counts, begin=begin, vectors=vectors)
 
 
-def new_network(config: LmConfig, vocabulary: Vocabulary, counts: Sequence[int], randomness: Randomness) -> _Network:
-    """A network with weights initialized from the seed, and word vectors if the config names a file."""
-    randomness.seed_torch("weights")
+def read_embedding_rows(config: LmConfig, vocabulary: Vocabulary) -> EmbeddingRows | None:
+    """The word vectors of the file that a config names, or None."""
     settings = config.model
     assert not isinstance(settings, NgramConfig | LmMixtureConfig)
-    vectors: EmbeddingRows | None = None
-    if settings.embedding.vectors is not None:
-        rows, found = read_vectors_of(Path(settings.embedding.vectors), vocabulary.symbols, settings.embedding.d)
-        vectors = torch.from_numpy(rows), torch.from_numpy(found)
-    return build_network(config, vocabulary, counts, vectors)
+    if settings.embedding.vectors is None:
+        return None
+    rows, found = read_vectors_of(Path(settings.embedding.vectors), vocabulary.symbols, settings.embedding.d)
+    return torch.from_numpy(rows), torch.from_numpy(found)

@@ -2,7 +2,7 @@
 
 The kind of the model decides the kind of trees: ``biaffine`` is for dependencies, the others are for phrase structure.
 If no kind is named, the training file decides. A new kind needs a config class in ``_ParserConfig``, an entry in
-``SUGGESTED`` and ``METRICS``, and an entry in :data:`catena.tasks.parse.application._HALVES`.
+``SUGGESTED`` and ``METRICS``, and a family in :mod:`catena.tasks.spec`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from pydantic import Field, model_validator
 from catena.config import Config
 from catena.data.config import BatchConfig, TokenizerConfig, WordTokenizerConfig
 from catena.registry import did_you_mean
-from catena.tasks.config import DataConfig, MachineConfig, with_suggestions
+from catena.tasks.config import FilesConfig, FoldsConfig, MachineConfig, with_suggestions
+from catena.tasks.options import RankedOptions
 from catena.tasks.parse.constituency import config as constituency
 from catena.tasks.parse.constituency.config import (
     GrammarParserConfig,
@@ -42,14 +43,12 @@ METRICS: dict[str, tuple[str, ...]] = {"biaffine": dependency.METRICS, **constit
 """The scores of each model; the first selects checkpoints."""
 
 
-class ParseDataConfig(DataConfig):
+class ParseDataConfig(FilesConfig, FoldsConfig):
     """The data files, how they are read, and how they are split."""
 
     max_length: int = Field(200, gt=0)
-    """Maximum length of a training sentence in words; longer ones are dropped and listed in dropped.tsv. Prediction has
-    no limit."""
-    too_long: Literal["drop"] = "drop"
-    """Drop training sentences that are longer than max_length. They cannot be cut: half a sentence has no tree."""
+    """Maximum length of a training sentence in words; longer ones are dropped and listed in dropped.tsv, since half a
+    sentence has no tree. Prediction has no limit."""
 
 
 class ParseEvaluationConfig(Config):
@@ -57,6 +56,25 @@ class ParseEvaluationConfig(Config):
 
     words_at_once: int = Field(5000, gt=0)
     """Number of words, including padding, that are scored together."""
+
+
+class ConstrainedParseOptions(RankedOptions):
+    """Options of prediction with a parser that sums over all trees, and so over those that fit a constraint."""
+
+    constraint: Path | None = None
+    """File with required and forbidden parts of each tree: CoNLL-U with some heads and relations, or a line of spans
+    for each sentence, such as 1-3:NP !2-4."""
+
+
+class SequenceParseOptions(RankedOptions):
+    """Options of prediction with a parser that generates trees."""
+
+    beam_size: int | None = Field(None, gt=0)
+    """Beam size of the search, for models of kind seq2seq; default: the one of the config."""
+
+
+class AllParseOptions(ConstrainedParseOptions, SequenceParseOptions):
+    """The options of all parsers, for the command line."""
 
 
 class ParseConfig(Config):
@@ -117,10 +135,15 @@ def _format_of(files: dict[str, Any]) -> str | None:
     from catena.data.detect import detect_format
     from catena.errors import CatenaError
 
-    named, train = files.get("format", "auto"), files.get("train") or ()
+    named, train = files.get("input_format", "auto"), files.get("train") or ()
     if named != "auto" or not train or isinstance(train, str):
         return str(named)
     try:
         return detect_format(Path(str(next(iter(train)))), files.get("encoding")).format
     except (CatenaError, OSError):
         return None  # the reader reports what is wrong with the file
+
+
+def fit_to_time(config: ParseConfig) -> tuple[ParseConfig, list[str]]:
+    """The config, whose model is the same for any time limit, and a line that says so."""
+    return config, [f"a parser of kind {config.model.kind}, trained for {config.training.max_time}"]

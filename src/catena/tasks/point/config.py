@@ -9,19 +9,20 @@ from pydantic import Field, model_validator
 from catena.config import Config
 from catena.data.config import BatchConfig
 from catena.seq2seq.pointer_config import PointerNetworkConfig, RuleName
-from catena.tasks.config import DataConfig, MachineConfig, with_suggestions
+from catena.tasks.config import FilesConfig, MachineConfig, SplitConfig, with_suggestions
+from catena.tasks.options import PredictOptions
 from catena.training.config import TrainingConfig
 
 _ProblemName = Literal["own", "sort", "hull", "delaunay", "tsp"]
 
-WHAT_NEXT = ("predict RUN FILE --n-best 3 --scores", "evaluate RUN FILE", "draw RUN -o picture.svg")
+NEXT_COMMANDS = ("predict RUN FILE --n-best 3 --scores", "evaluate RUN FILE", "draw RUN -o picture.svg")
 """Commands suggested after training a pointer network."""
 
 SUGGESTED: dict[str, Any] = {"optimizer": "adam", "learning_rate": 1e-3, "clip_norm": 1.0, "max_epochs": 20}
 """Default training options of a pointer network."""
 
 
-class PointDataConfig(DataConfig):
+class PointDataConfig(FilesConfig, SplitConfig):
     """Sets of points or tokens with target positions, counted from 0, or a generated problem.
 
     Files are JSON lines with "points" (or "tokens") and "target", or two columns separated by a tab.
@@ -48,8 +49,6 @@ class PointDataConfig(DataConfig):
     max_length: int = Field(1000, gt=0)
     """Largest number of points or tokens of a set in a file. Larger sets are dropped from training and listed in
     dropped.tsv."""
-    too_long: Literal["drop", "cut"] = "drop"
-    """Only drop is supported: sets that are too large cannot be cut."""
     rule: RuleName | Literal["auto"] = "auto"
     """Allowed positions. any: any position; some: each at most once; order: each exactly once; ring: until the first
     position repeats; triples: three at a time. auto: the rule of the problem, any for own data."""
@@ -68,18 +67,25 @@ class PointDataConfig(DataConfig):
                 f"data.size must be at most 12 to compute shortest round trips, got {self.size}. Lower it, or use "
                 f"files with targets."
             )
-        if self.folds is not None:
-            raise ValueError("data.folds is not supported for pointer networks. Remove it.")
-        if self.too_long == "cut":
-            raise ValueError("data.too_long must be 'drop' for sets of points, got 'cut'. Remove it.")
         return self
 
 
 class PointSearchConfig(Config):
     """The search for positions."""
 
-    width: int = Field(1, gt=0)
+    beam_size: int = Field(1, gt=0)
     """Beam size. 1 is greedy search."""
+
+
+class PointOptions(PredictOptions):
+    """Options of prediction with a pointer network."""
+
+    n_best: int = Field(1, ge=1)
+    """Return the N best outputs, best first."""
+    beam_size: int | None = Field(None, ge=1)
+    """Beam size of the search. 1 is greedy search. Default: as trained."""
+    scores: bool = False
+    """Add the log-probability of the output."""
 
 
 class PointTrainingConfig(Config):
@@ -87,7 +93,7 @@ class PointTrainingConfig(Config):
 
     objective: Literal["likelihood", "reinforce"] = "likelihood"
     """likelihood: maximize the likelihood of the targets. reinforce: minimize the expected length of round trips by
-    policy gradient; it needs no targets, is slower, and works best from a run trained by likelihood (--from)."""
+    policy gradient; it needs no targets, is slower, and works best from a run trained by likelihood (--init-from)."""
 
 
 class PointConfig(Config):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,15 +26,23 @@ _GIVEN = SourceLocation("given", 1)
 
 @dataclass(frozen=True)
 class PointItem:
-    """A set of points (tuples of floats) or tokens, and its target positions or None."""
+    """A set of points (tuples of floats) or tokens, and its target positions or None.
+
+    ``words`` are the fields of a line of points as they are written, because they are tokens for a model of tokens.
+    """
 
     things: tuple[Any, ...]
     target: tuple[int, ...] | None = None
     place: SourceLocation = _GIVEN
+    words: tuple[str, ...] = field(default=(), repr=False, compare=False)
 
     @property
     def kind(self) -> PointKind:
         return "tokens" if any(isinstance(thing, str) for thing in self.things) else "points"
+
+    def as_kind(self, kind: PointKind) -> PointItem:
+        """The item with its fields as tokens, if ``kind`` is ``"tokens"`` and it was read from fields."""
+        return replace(self, things=self.words) if kind == "tokens" and self.words else self
 
     def text(self) -> str:
         """The points or tokens as one field of a tab-separated line."""
@@ -87,7 +95,7 @@ def _fields(line: str, place: SourceLocation, kind: PointKind | None) -> PointIt
     positions = _positions(target.split()) if tab else None
     if kind == "tokens" or (kind is None and not all(map(_is_point, pieces))):
         return PointItem(tuple(pieces), positions, place)
-    return PointItem(parse_points([piece.split(",") for piece in pieces]), positions, place)
+    return PointItem(parse_points([piece.split(",") for piece in pieces]), positions, place, tuple(pieces))
 
 
 def _is_point(piece: str) -> bool:

@@ -1,33 +1,53 @@
-"""Pointer networks as a task of the training loop."""
+"""Pointer networks as a task."""
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from catena.checkpoint import CONFIG
-from catena.config import to_toml
 from catena.data.batches import BatchPlan
-from catena.errors import CheckpointError
+from catena.data.reading import ReadCounter
+from catena.draw.picture import Picture
+from catena.encoders.config import RecurrentConfig, TransformerConfig
+from catena.errors import ConfigError, DataError, FormatError
+from catena.metrics.measure import Metric
+from catena.niche.geometry.problems import PROBLEMS
 from catena.randomness import Randomness
-from catena.seq2seq.pointer import PointerInputs, PointerNetwork
-from catena.tasks.looped import BatchedEpoch, NeuralTask
-from catena.tasks.point.config import WHAT_NEXT, PointConfig
-from catena.tasks.point.dataset import PointDataset, PointEncoding, PointSetBatch, generate_problems
-from catena.tasks.point.problems import PROBLEMS
+from catena.registry import did_you_mean
+from catena.search.hypothesis import Hypothesis
+from catena.seq2seq.pointer import PointerInputs, PointerNetwork, PointReader, build_pointer
+from catena.seq2seq.pointer_config import PointerNetworkConfig
+from catena.tasks.base import DataParts, Origin
+from catena.tasks.neural import Dataset, NetworkTraining, NeuralTask, PlannedEpoch
+from catena.tasks.point.config import NEXT_COMMANDS, PointConfig, PointOptions
+from catena.tasks.point.data import (
+    FIRST_TOKEN,
+    PointEncoding,
+    PointSetBatch,
+    check_targets,
+    fit_encoding,
+    generate_problems,
+    pointing_rule,
+)
+from catena.tasks.point.items import PointItem, as_item, read_items
+from catena.tasks.point.predict import PointPrediction
 from catena.tasks.point.reinforce import reinforced_loss
-from catena.tasks.point.scoring import compute_scores, point_tensors, predict_positions, search
-from catena.training.task import BatchLoss, EpochPlan, Evaluation
+from catena.tasks.point.search import PointEvaluation, hypothesis_positions, point_tensors, predict_positions, search
+from catena.tasks.sources import Sources
+from catena.training.config import parse_duration
+from catena.training.task import BatchLoss, EpochPlan
 
-_ENCODING = "encoding.json"
+_SHORT = 600.0
+"""Training time in seconds below which a smaller network learns more."""
+_TRUNCATED = "{n} output{s} {was} truncated at the length of the longest training target, without an end symbol"
 
 
 @dataclass(frozen=True)
@@ -40,7 +60,7 @@ class PointBatch:
     tokens: int
 
 
-class MadeEpoch(EpochPlan):
+class GeneratedEpoch(EpochPlan):
     """An epoch whose batches are generated on demand, a few of them ahead of time by other threads.
 
     Batch ``i`` depends only on the seed, the epoch and ``i``.
@@ -65,87 +85,144 @@ class MadeEpoch(EpochPlan):
         return self.ready(self.ahead.pop(i).result())
 
 
-class PointTask(NeuralTask):
-    """Training task of a pointer network: its data and metric."""
+class PointTask(NeuralTask[PointConfig, PointItem, PointPrediction, PointOptions]):
+    """A pointer network, whose outputs are positions of the input."""
 
-    what_next = WHAT_NEXT
+    name = "point"
+    options_class = PointOptions
+    formats = ("tsv", "text", "csv", "jsonl")
+    next_commands = NEXT_COMMANDS
+    encoding: PointEncoding
 
-    def __init__(
-        self,
-        config: PointConfig,
-        data: PointDataset,
-        model: PointerNetwork,
-        device: torch.device,
-        randomness: Randomness,
-    ) -> None:
-        self.config, self.data, self.device, self.randomness = config, data, device, randomness
-        self.network = model.to(device)
-
-    @property
-    def model(self) -> nn.Module:
-        return self.network
+    def __init__(self, config: PointConfig, encoding: PointEncoding, network: PointerNetwork) -> None:
+        super().__init__(config, encoding, network)
+        self.pointer = network
 
     @property
     def problem(self) -> str:
-        return self.data.encoding.problem
+        """The problem that the network solves; a key of :data:`PROBLEMS`."""
+        return self.encoding.problem
 
-    @property
-    def metric(self) -> str:
-        return next(iter(PROBLEMS[self.problem].measures))
+    # --- reading ------------------------------------------------------------------------------------------------------
 
-    @property
-    def higher_is_better(self) -> bool:
-        return not PROBLEMS[self.problem].lower
+    @classmethod
+    def read(cls, config: PointConfig, path: Path, counter: ReadCounter, *, gold: bool = True) -> Iterator[PointItem]:
+        solvable = PROBLEMS[config.data.problem].solve is not None
+        for item in counter.seen(read_items(path, config.data.encoding)):
+            if not gold:
+                yield item
+                continue
+            if not item.things:
+                counter.drop("without points", item.place, "")
+                continue
+            if item.target is None and not solvable:
+                raise FormatError(
+                    f"{item.place} has no target. Add one, or set the problem, as in --data.problem sort."
+                )
+            yield item
 
-    def epoch(self, number: int) -> EpochPlan:
-        batches, train = self.config.batches, self.data.train
-        if train is not None:
-            plan = BatchPlan.shuffled(train.sizes, batches, self.randomness.numpy("batches", number))
-            return BatchedEpoch(plan, lambda rows: self.batch(train, rows))
+    @classmethod
+    def describe_file(cls, config: PointConfig, path: Path) -> str:
+        return f"{path.name} has one set of points or tokens per line"
+
+    def to_example(self, item: Any) -> PointItem:
+        return as_item(item, self.encoding.kind)
+
+    @classmethod
+    def split_key(cls, example: PointItem) -> str:
+        return example.text()
+
+    def usable(self, example: PointItem) -> PointItem | str:
+        limit = self.config.data.max_length
+        return f"longer than max_length={limit}" if len(example.things) > limit else example
+
+    # --- preparation --------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def prepare(cls, config: PointConfig, sources: Sources[PointItem], origin: Origin) -> NetworkTraining:
+        if "train" in sources:
+            return super().prepare(config, sources, origin)
+        data = config.data
+        if data.problem == "own":
+            raise DataError(
+                "There is no training file. Name a file of points and targets, or a generated problem, such as "
+                "--data.problem sort."
+            )
+        if data.dev is not None or data.test is not None:
+            raise DataError("data.dev or data.test is set without training files. Remove them, or name training files.")
+        randomness = origin.randomness
+        dev = generate_problems(data, data.n_dev, randomness.numpy("dev"))
+        test = generate_problems(data, data.n_test, randomness.numpy("test")) if data.n_test else ()
+        train = () if data.fresh else generate_problems(data, data.n_train, randomness.numpy("problems-1"))
+        encoding = PointEncoding(data.problem, None, PROBLEMS[data.problem].n_features, dev.targets.shape[1] - 1)
+        randomness.seed_torch("weights")
+        task = cls(config, encoding, cls.build_network(config, encoding))
+        task._start_reader(train or dev)
+        size = f"{data.size}" if data.least is None else f"{data.least} to {data.size}"
+        what = "new in each epoch" if data.fresh else "the same in each epoch"
+        sizes = f"{data.n_train:,} sets of {size} points, {what}; dev {data.n_dev:,}, test {data.n_test:,}"
+        return NetworkTraining(task, Dataset(train, dev, test, [f"generated: {sizes}"]), randomness)
+
+    @classmethod
+    def new(cls, config: PointConfig, train: Sequence[PointItem], origin: Origin, report: list[str]) -> PointTask:
+        task = super().new(config, train, origin, report)
+        task._start_reader(task.encode(train[:1000], gold=False))
+        return task
+
+    def _start_reader(self, sets: PointSetBatch) -> None:
+        """Scale the inputs of a new network by the points of some sets."""
+        if isinstance(self.pointer.reader, PointReader):
+            inside = np.arange(sets.values.shape[1]) < sets.sizes[:, None]
+            self.pointer.reader.start_at(torch.from_numpy(sets.values[inside]), alike=self.problem != "own")
+
+    @classmethod
+    def fit_encoding(cls, config: PointConfig, train: Sequence[PointItem], origin: Origin) -> PointEncoding:
+        return fit_encoding(config.data.problem, train)
+
+    @classmethod
+    def load_encoding(cls, config: PointConfig, folder: Path) -> PointEncoding:
+        return PointEncoding.load(folder)
+
+    @classmethod
+    def build_network(
+        cls, config: PointConfig, encoding: PointEncoding, report: list[str] | None = None
+    ) -> PointerNetwork:
+        n_tokens = 0 if encoding.tokens is None else len(encoding.tokens) + FIRST_TOKEN
+        rule = pointing_rule(config.data)
+        return build_pointer(config.model, rule, n_features=encoding.n_features, n_tokens=n_tokens)
+
+    def encode(self, examples: Sequence[PointItem], *, gold: bool = True) -> PointSetBatch:
+        items = [item.as_kind(self.encoding.kind) for item in examples]
+        sets = self.encoding.encode(items, solve=gold)
+        return check_targets(sets, items, self.pointer.rule) if gold else sets
+
+    # --- training -----------------------------------------------------------------------------------------------------
+
+    def epoch(self, rows: PointSetBatch | tuple[()], number: int, randomness: Randomness) -> EpochPlan:
+        batches = self.config.batches
+        if isinstance(rows, PointSetBatch):
+            sets = rows
+            plan = BatchPlan.shuffled(sets.sizes, batches, randomness.numpy("batches", number))
+            return PlannedEpoch(plan, lambda index: self.collate(sets, index))
         n, size = self.config.data.n_train, batches.batch_size
 
         def make(i: int) -> PointSetBatch:
-            generator = self.randomness.numpy(f"problems-{number}", i)
+            generator = randomness.numpy(f"problems-{number}", i)
             return generate_problems(self.config.data, min(size, n - i * size), generator)
 
-        return MadeEpoch(-(-n // size), make, lambda sets: self.batch(sets, np.arange(len(sets))))
+        return GeneratedEpoch(-(-n // size), make, lambda sets: self.collate(sets, np.arange(len(sets))))
 
-    def batch(self, sets: PointSetBatch, rows: np.ndarray) -> PointBatch:
-        """A batch of the sets at ``rows``."""
-        lengths = sets.lengths[rows]
-        targets = torch.from_numpy(sets.targets[rows, : int(lengths.max())]).to(self.device)
+    def collate(self, rows: PointSetBatch, index: np.ndarray) -> PointBatch:
+        lengths = rows.lengths[index]
+        targets = torch.from_numpy(rows.targets[index, : int(lengths.max())]).to(self.device)
         counts = torch.from_numpy(lengths).to(self.device)
-        return PointBatch(point_tensors(sets, rows, self.device), targets, counts, int(lengths.sum()))
+        return PointBatch(point_tensors(rows, index, self.device), targets, counts, int(lengths.sum()))
 
     def loss(self, batch: PointBatch) -> BatchLoss:
         if self.config.learning.objective == "reinforce":
-            return BatchLoss(reinforced_loss(self.network, batch.things), len(batch.lengths), batch.tokens)
-        total = -self.network.token_log_probs(batch.things, batch.targets, batch.lengths).sum() / batch.tokens
+            return BatchLoss(reinforced_loss(self.pointer, batch.things), len(batch.lengths), batch.tokens)
+        total = -self.pointer.token_log_probs(batch.things, batch.targets, batch.lengths).sum() / batch.tokens
         return BatchLoss(total, batch.tokens, batch.tokens)
-
-    def evaluate(self) -> Evaluation:
-        dev = self.data.dev
-        right = [dev.pointed(i) for i in range(len(dev))]
-        given = predict_positions(dev, search(self.network, self.data.encoding, dev, self.config.search.width))
-        shown = [
-            f"{' '.join(map(str, b.positions))}  (gold: {' '.join(map(str, a.positions))})"
-            for a, b in zip(right[:3], given[:3], strict=True)
-        ]
-        return Evaluation(compute_scores(self.problem, right, given), shown)
-
-    def test_scores(self) -> dict[str, float]:
-        test = self.data.test
-        if test is None:
-            return {}
-        right = [test.pointed(i) for i in range(len(test))]
-        with torch.no_grad():
-            found = search(self.network, self.data.encoding, test, self.config.search.width)
-        return compute_scores(self.problem, right, predict_positions(test, found))
-
-    def save(self, folder: Path) -> None:
-        (folder / CONFIG).write_text(to_toml(self.config), encoding="utf-8")
-        about = json.dumps(asdict(self.data.encoding), ensure_ascii=False)
-        (folder / _ENCODING).write_text(about + "\n", encoding="utf-8")
 
     def describe_batch(self, batch: PointBatch) -> str:
         return (
@@ -153,17 +230,125 @@ class PointTask(NeuralTask):
             f"{batch.targets.shape[1]} steps"
         )
 
-    def summary(self) -> Sequence[str]:
-        return self.data.lines
+    # --- evaluation ---------------------------------------------------------------------------------------------------
+
+    @property
+    def metric(self) -> str:
+        return next(iter(PROBLEMS[self.problem].measures))
+
+    def find_metric(self, name: str) -> Metric:
+        measures = PROBLEMS[self.problem].measures
+        if name not in measures:
+            raise ConfigError(f"Unknown metric {name!r} of this model: {did_you_mean(name, measures)}")
+        return measures[name]
+
+    def evaluate_rows(self, rows: PointSetBatch) -> PointEvaluation:
+        found = search(self.pointer, self.encoding, rows, self.config.search.beam_size)
+        gold = [rows.pointed(i) for i in range(len(rows))]
+        return PointEvaluation(self.problem, gold, predict_positions(rows, found))
+
+    def show(self, rows: PointSetBatch, result: PointEvaluation) -> list[str]:
+        return [
+            f"{' '.join(map(str, b.positions))}  (gold: {' '.join(map(str, a.positions))})"
+            for a, b in zip(result.gold[:3], result.predicted[:3], strict=True)
+        ]
+
+    # --- prediction ---------------------------------------------------------------------------------------------------
+
+    def predict_examples(self, examples: Sequence[PointItem], options: PointOptions) -> list[PointPrediction]:
+        examples = [item.as_kind(self.encoding.kind) for item in examples]
+        filled = [item for item in examples if item.things]
+        sets = self.encode(filled, gold=False)
+        beam_size = options.beam_size or self.config.search.beam_size
+        found = iter(search(self.pointer, self.encoding, sets, beam_size, options.n_best))
+        return [self._prediction(item, next(found) if item.things else [], options) for item in examples]
+
+    def _prediction(self, item: PointItem, found: Sequence[Hypothesis], options: PointOptions) -> PointPrediction:
+        if not found:
+            return PointPrediction(item, None, scores=options.scores)
+        ranked = [
+            PointPrediction(item, hypothesis_positions(one), one.log_prob, not one.finished, scores=options.scores)
+            for one in found
+        ]
+        return replace(ranked[0], n_best=tuple(ranked)) if options.n_best > 1 else ranked[0]
+
+    def search_options(self, options: PointOptions) -> PointTask:
+        if options.beam_size is None:
+            return self
+        search = self.config.search.model_copy(update={"beam_size": options.beam_size})
+        return PointTask(self.config.model_copy(update={"search": search}), self.encoding, self.pointer)
+
+    def warnings(self, prediction: PointPrediction, options: PointOptions) -> Sequence[str]:
+        return [_TRUNCATED] * sum(one.truncated for one in prediction.n_best or (prediction,))
+
+    # --- reports ------------------------------------------------------------------------------------------------------
+
+    def summarize(self, parts: DataParts[PointItem], data: Dataset) -> list[str]:
+        named = ((name, getattr(data, name)) for name in ("train", "dev", "test"))
+        kind = self.encoding.kind
+        return [
+            f"{name}: {len(sets):,} sets of up to {sets.values.shape[1]} {kind}" for name, sets in named if len(sets)
+        ]
+
+    def describe(self, top: int) -> list[str]:
+        encoding, what = self.encoding, "tokens"
+        if encoding.tokens is None:
+            what = f"points with {encoding.n_features} coordinate{'s' if encoding.n_features > 1 else ''}"
+        return [
+            f"a pointer network of {self.n_parameters:,} parameters over {what}",
+            f"problem {encoding.problem}, rule {self.pointer.rule}, beam size {self.config.search.beam_size}",
+        ]
+
+    def draw(self, example: PointItem, options: PointOptions) -> Picture:
+        """Points in the plane with the path or triangles; other items with their order below them."""
+        from catena.draw.alignment import draw_links
+        from catena.draw.points import draw_path
+
+        positions = self._positions(example, options)
+        if _in_plane(example):
+            return draw_path(example.things, drawing_lines(positions, self.problem))
+        words = _words(example)
+        return draw_links(words, [words[j] for j in positions], [(j, i) for i, j in enumerate(positions)])
+
+    def draw_text(self, example: PointItem, options: PointOptions) -> str:
+        """The items in the order of the output positions, as text for a terminal."""
+        from catena.draw.terminal.points import sketch_points
+
+        positions = self._positions(example, options)
+        if _in_plane(example):
+            return sketch_points(example.things) + "\n" + " ".join(map(str, positions))
+        words = _words(example)
+        return "  ".join(words) + "\n" + "  ".join(words[j] for j in positions)
+
+    def _positions(self, example: PointItem, options: PointOptions) -> tuple[int, ...]:
+        if not example.things:
+            raise DataError("The set is empty, so there is nothing to draw. Add points.")
+        return self.predict_examples([example], options)[0].positions or ()
 
 
-def load_encoding(folder: Path) -> PointEncoding:
-    """Load the encoding written by :meth:`PointTask.save`."""
-    try:
-        about = json.loads((folder / _ENCODING).read_text(encoding="utf-8"))
-        tokens = about["tokens"]
-        return PointEncoding(
-            about["problem"], None if tokens is None else tuple(tokens), about["n_features"], about["longest"]
+def _in_plane(item: PointItem) -> bool:
+    return item.kind == "points" and len(item.things[0]) == 2
+
+
+def _words(item: PointItem) -> list[str]:
+    return [",".join(f"{x:.4g}" for x in thing) if item.kind == "points" else thing for thing in item.things]
+
+
+def drawing_lines(positions: tuple[int, ...], problem: str) -> list[tuple[int, ...]]:
+    """The lines to draw for output positions: triangles, a round trip or a path."""
+    if problem == "delaunay":
+        return [(*positions[i : i + 3], positions[i]) for i in range(0, len(positions) - 2, 3)]
+    return [(*positions, positions[0])] if problem == "tsp" and positions else [positions]
+
+
+def fit_to_time(config: PointConfig) -> tuple[PointConfig, list[str]]:
+    """The config with a network that fits the time limit, and a line about the choice."""
+    model, why = PointerNetworkConfig(), "a pointer network with a Transformer of 3 layers of 128 units"
+    if parse_duration(config.training.max_time or "5m") < _SHORT:
+        model = PointerNetworkConfig(
+            d=64,
+            encoder=TransformerConfig(d=64, n_heads=4, n_layers=2, d_ff=256, positions="none", dropout=0.0),
+            decoder=RecurrentConfig(d=64, bidirectional=False),
         )
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise CheckpointError(f"{folder / _ENCODING} cannot be read: {error}. Copy the model folder again.") from error
+        why = "a pointer network with a Transformer of 2 layers of 64 units"
+    return config.model_copy(update={"model": model}), [f"chosen: {why}"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import regex
@@ -21,7 +21,7 @@ from catena.data.batches import BatchPlan
 from catena.data.config import BatchConfig
 from catena.metrics.reading import normalize_answer
 from catena.numerics import NEG_INF
-from catena.tasks.read.dataset import ReadingTexts, WindowRows
+from catena.tasks.read.data import ReadingTexts, WindowRows
 from catena.tasks.read.encoding import ReadingEncoding
 from catena.tasks.read.model import AnswerLogits, BiDAF
 from catena.tasks.read.spans import SpanDistribution, SpanScore, argmax_spans, owned_spans, score_spans
@@ -71,9 +71,6 @@ class Answer:
     probability: float
     text_probability: float
     score: float
-
-    def to_dict(self) -> dict[str, Any]:
-        return dict(vars(self))
 
 
 @dataclass(frozen=True)

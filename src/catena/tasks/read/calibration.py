@@ -19,7 +19,7 @@ from catena.errors import DataError
 from catena.metrics.reading import normalize_answer
 from catena.retrieval.mixing import fit_weights
 from catena.tasks.read.answers import AnswerFinder, WindowLogits, span_distribution
-from catena.tasks.read.dataset import ReadingTexts
+from catena.tasks.read.data import ReadingTexts
 
 _CANDIDATES = 10
 """Number of spans of each window from which weights are fitted."""

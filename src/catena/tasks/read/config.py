@@ -1,14 +1,31 @@
-"""Configs of reading models. Imports no torch."""
+"""The config of a reader, which answers questions by spans of texts. Imports no torch."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
 from catena.config import Config
+from catena.data.config import (
+    BatchConfig,
+    CharacterTokenizerConfig,
+    VocabularyConfig,
+    WhitespaceTokenizerConfig,
+    WordTokenizerConfig,
+)
 from catena.embeddings.config import CharacterConfig, CharacterConvolutionConfig, EmbeddingConfig, NoCharacterConfig
 from catena.encoders.config import EncoderConfig, HighwayConfig, Probability, RecurrentConfig, ScoreName
+from catena.tasks.config import FilesConfig, MachineConfig, SplitConfig, with_suggestions
+from catena.tasks.options import PredictOptions
+from catena.training.config import TrainingConfig
+
+METRICS = ("f1", "exact_match")
+"""The scores of a reader; the first selects checkpoints."""
+SUGGESTED: dict[str, Any] = {
+    "optimizer": "adam", "learning_rate": 1e-3, "clip_norm": 5.0, "ema": 0.999, "max_epochs": 16, "patience": 0,
+}  # fmt: skip
+"""Default training options. BiDAF learns little in its first epochs, so that training does not stop early."""
 
 
 class BiDAFConfig(Config):
@@ -50,5 +67,121 @@ class BiDAFConfig(Config):
         if not self.use_words and isinstance(self.characters, NoCharacterConfig):
             raise ValueError(
                 "use_words must be true if characters.kind = 'none', got false. Use words, characters or both."
+            )
+        if self.words.mode == "multichannel":
+            raise ValueError(
+                "words.mode must be 'random', 'static' or 'tuned' for a reader, got 'multichannel'. Use 'static'."
+            )
+        return self
+
+
+_ReadTokenizerConfig = Annotated[
+    WordTokenizerConfig | CharacterTokenizerConfig | WhitespaceTokenizerConfig, Field(discriminator="kind")
+]
+
+
+class ReadDataConfig(FilesConfig, SplitConfig):
+    """Questions about texts with their answers."""
+
+    input_format: Literal["auto", "squad", "json", "jsonl", "csv", "tsv"] = "auto"
+    """Format of the files: SQuAD 1.1 or 2.0, a list of JSON objects, JSON lines, or a table with a header; auto detects
+    it. Objects and tables have context, question, answers and optionally start and id."""
+    answer_separator: str | None = None
+    """Separator of several answers in one field of a table, such as |."""
+
+
+class ReadSearchConfig(Config):
+    """Which spans of a text are answers."""
+
+    max_answer: int = Field(17, ge=1)
+    """Maximum number of tokens of an answer."""
+    window: int = Field(400, ge=1)
+    """Maximum number of tokens that are read together; longer texts are read in overlapping windows."""
+    stride: int = Field(200, ge=1)
+    """Distance between the beginnings of two windows."""
+    no_answer_threshold: float | None = None
+    """There is no answer if its log-probability exceeds that of the best answer by more than this. If not set, the
+    value with the best F1 on dev. It has no effect if model.no_answer = none."""
+
+    @model_validator(mode="after")
+    def _windows_overlap(self) -> ReadSearchConfig:
+        most = self.window - self.max_answer + 1
+        if self.stride > most:
+            raise ValueError(
+                f"stride must be at most window - max_answer + 1 = {most}, so that each answer is inside of a window, "
+                f"got {self.stride}. Lower stride or max_answer, or raise window."
+            )
+        return self
+
+
+class ReadEvaluationConfig(Config):
+    """How answers are compared with the references."""
+
+    script: Literal["auto", "1.1", "2.0"] = "auto"
+    """The SQuAD script whose rules apply. auto: 2.0 if some question has no answer, otherwise 1.1."""
+    unit: Literal["auto", "words", "characters"] = "auto"
+    """Unit of F1. auto: characters if most letters of the references are Chinese or Japanese, otherwise words."""
+    calibrate: bool = True
+    """Fit a temperature on dev, so that probabilities agree with the frequency of correct answers."""
+    tokens_at_once: int = Field(40_000, gt=0)
+    """Tokens that are read in one batch of prediction, including padding."""
+
+
+class ReadLossConfig(Config):
+    """What the reader is trained on."""
+
+    references: Literal["random", "first"] = "random"
+    """Of several reference answers, train on a random one in each epoch, or always on the first."""
+
+
+class ReadOptions(PredictOptions):
+    """Options of prediction with a reader."""
+
+    n_best: int = Field(1, ge=1)
+    """Return the N most probable answers with different texts, best first."""
+    max_answer: int | None = Field(None, ge=1)
+    """Maximum number of tokens of an answer. Default: as trained."""
+    no_answer_threshold: float | None = None
+    """There is no answer if its log-probability exceeds that of the best answer by more than this. Default: fitted."""
+
+
+class ReadConfig(Config):
+    """Config of a reader."""
+
+    task: Literal["read"] = "read"
+    """The task this config is for."""
+    seed: int = Field(0, ge=0)
+    """Seed of all random numbers."""
+    machine: MachineConfig = MachineConfig()
+    data: ReadDataConfig = ReadDataConfig()
+    tokenizer: _ReadTokenizerConfig = WordTokenizerConfig(hyphens="split")
+    """How texts are split into tokens, whose ends are the possible ends of answers."""
+    vocabulary: VocabularyConfig = VocabularyConfig(min_count=2)
+    """Which words without a pretrained vector get their own vector."""
+    model: BiDAFConfig = BiDAFConfig()
+    search: ReadSearchConfig = ReadSearchConfig()
+    evaluation: ReadEvaluationConfig = ReadEvaluationConfig()
+    loss: ReadLossConfig = ReadLossConfig()
+    batches: BatchConfig = BatchConfig(batch_size=60)
+    training: TrainingConfig = Field(default_factory=TrainingConfig)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _suggest(cls, data: Any) -> Any:
+        """Add the default training options where the config has none."""
+        return with_suggestions(data, {"bidaf": SUGGESTED}, "bidaf")
+
+    @model_validator(mode="after")
+    def _only_splits(self) -> ReadConfig:
+        own = self.tokenizer
+        changed = [
+            name
+            for name in ("lowercase", "normalize", "digits", "stem", "lemmatize")
+            if getattr(own, name, None) not in (None, False, "none", "keep")
+        ]
+        if changed:
+            raise ValueError(
+                f"tokenizer.{changed[0]} must not be set for a reader, whose answers are parts of the text, got "
+                f"{getattr(own, changed[0])!r}. Remove it; words are looked up in lower case anyway."
             )
         return self

@@ -6,9 +6,10 @@ with its word and its characters, so that a text is an array of rows, and a batc
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -20,8 +21,11 @@ from catena.data.token_offsets import locate_tokens
 from catena.data.tokenize import build_tokenizer, load_tokenizer
 from catena.data.tokenizers.base import Tokenizer
 from catena.data.vocabulary import PAD, Vocabulary
+from catena.errors import CheckpointError
+from catena.tasks.config import TOKENIZER
 
-WORDS, CHARACTERS, TOKENIZER = "words.json", "characters.json", "tokenizer"
+WORDS, CHARACTERS = "vocabulary-words.json", "vocabulary-characters.json"
+_NUMBERS = "encoding.json"
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,12 +37,16 @@ class ReadingEncoding:
         words: words in lower case; those with a pretrained vector are last.
         characters: characters as written.
         max_characters: maximum number of characters of a word; of longer ones, both ends are read.
+        n_pretrained: the number of words with a pretrained vector.
+        vectors: the pretrained vectors of a new model; a saved one has them among its weights.
     """
 
     tokenizer: Tokenizer
     words: Vocabulary
     characters: Vocabulary
     max_characters: int = 16
+    n_pretrained: int = 0
+    vectors: Float32[np.ndarray, "v d"] | None = None
 
     @classmethod
     def count(
@@ -74,7 +82,11 @@ class ReadingEncoding:
             [*own.counts[n:], *(counts[word] for word in pretrained)],
             unknown_count=own.counts[1],
         )
-        return cls(splitter, words, Vocabulary.from_counts(letters), max_characters)
+        return cls(splitter, words, Vocabulary.from_counts(letters), max_characters, len(pretrained))
+
+    def with_vectors(self, vectors: Float32[np.ndarray, "v d"]) -> ReadingEncoding:
+        """The encoding with the vectors of its pretrained words."""
+        return replace(self, vectors=vectors)
 
     def tokenize(self, text: str) -> tuple[list[str], Int[np.ndarray, "t 2"]]:
         """The tokens of a text and their offsets in characters."""
@@ -86,13 +98,19 @@ class ReadingEncoding:
         self.tokenizer.save(folder / TOKENIZER)
         self.words.save(folder / WORDS)
         self.characters.save(folder / CHARACTERS)
+        numbers = {"max_characters": self.max_characters, "n_pretrained": self.n_pretrained}
+        (folder / _NUMBERS).write_text(json.dumps(numbers) + "\n", encoding="utf-8")
 
     @classmethod
-    def load(cls, folder: Path, max_characters: int = 16) -> ReadingEncoding:
+    def load(cls, folder: Path) -> ReadingEncoding:
         """Load an encoding written by :meth:`save`."""
         tokenizer = load_tokenizer(folder / TOKENIZER)
         words, characters = (Vocabulary.load(folder / name) for name in (WORDS, CHARACTERS))
-        return cls(tokenizer, words, characters, max_characters)
+        try:
+            numbers = json.loads((folder / _NUMBERS).read_text(encoding="utf-8"))
+            return cls(tokenizer, words, characters, int(numbers["max_characters"]), int(numbers["n_pretrained"]))
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise CheckpointError(f"{folder / _NUMBERS} cannot be read: {error}. Copy the model again.") from error
 
 
 def read_frozen_vectors(path: Path, d: int | None = None) -> tuple[list[str], Float32[np.ndarray, "v d"]]:

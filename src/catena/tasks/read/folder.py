@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from catena.data.readers.questions import QuestionExample
 from catena.errors import DataError
 from catena.tasks.read.answers import AnswerFinder, AnswerList, WindowLogits, find_sentence
 from catena.tasks.read.calibration import MixtureWeights, fit_mixture, score_candidates
-from catena.tasks.read.dataset import ReadingTexts
+from catena.tasks.read.data import ReadingTexts
 from catena.tasks.read.paragraphs import Paragraph
 from catena.tasks.read.ranking import ParagraphRanker
 
@@ -40,17 +40,6 @@ class FolderAnswer:
     sentence: str
     probability: float
     text_probability: float
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "text": self.text,
-            "file": self.paragraph.file,
-            "start": self.paragraph.start + self.start,
-            "end": self.paragraph.start + self.end,
-            "sentence": self.sentence,
-            "probability": self.probability,
-            "text_probability": self.text_probability,
-        }
 
 
 @dataclass(frozen=True)

@@ -189,7 +189,13 @@ class BiDAF(nn.Module):
         output: the logits of start and end.
         no_answer: the logits of no answer; None if every question has one.
         dropout: the probability of dropping an input of ``contextual`` and ``modeling``.
+
+    The buffers ``scale`` and ``no_answer_threshold`` are fitted on dev questions and not used here: the inverse
+    temperature of the logits, and the score by which no answer must exceed the best span.
     """
+
+    scale: Tensor
+    no_answer_threshold: Tensor
 
     def __init__(
         self,
@@ -205,6 +211,8 @@ class BiDAF(nn.Module):
         self.embedding, self.contextual, self.flow = embedding, contextual, flow
         self.modeling, self.output, self.no_answer = modeling, output, no_answer
         self.dropout = nn.Dropout(dropout)
+        self.register_buffer("scale", torch.ones(()))
+        self.register_buffer("no_answer_threshold", torch.zeros(()))
 
     def forward(self, tokens: DistinctTokens, context: TokenRows, question: TokenRows) -> AnswerLogits:
         """The logits of every position of the context.

@@ -1,4 +1,4 @@
-"""Rankers of paragraphs for a question: by common words, or by the vectors of a dual encoder."""
+"""Rankers of paragraphs for a question: by common words, by the vectors of a dual encoder, or none."""
 
 from __future__ import annotations
 
@@ -25,6 +25,18 @@ class ParagraphRanker(ABC):
     @abstractmethod
     def rank(self, questions: Sequence[str], k: int) -> tuple[Float32[np.ndarray, "n k"], Int64[np.ndarray, "n k"]]:
         """The scores and indices of the ``k`` best paragraphs for each question, best first; all if there are fewer."""
+
+
+class UnrankedParagraphs(ParagraphRanker):
+    """All paragraphs with the same score, for texts that are read as a whole."""
+
+    def __init__(self, paragraphs: Sequence[str]) -> None:
+        self.n = len(paragraphs)
+
+    def rank(self, questions: Sequence[str], k: int) -> tuple[Float32[np.ndarray, "n k"], Int64[np.ndarray, "n k"]]:
+        n = min(k, self.n)
+        indices = np.tile(np.arange(n, dtype=np.int64), (len(questions), 1))
+        return np.zeros(indices.shape, np.float32), indices
 
 
 class ParagraphTermRanker(ParagraphRanker):

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+from catena.data.reading import ReadCounter
 from catena.tasks.classify.auto import EFFICIENCY, products_per_second
-from catena.tasks.machine import choose_device, set_threads
 from catena.tasks.tag.config import NeuralTaggerConfig, TagConfig
-from catena.tasks.tag.dataset import read_tagged_sentences
+from catena.tasks.tag.data import read_tagged_sentences
 from catena.tasks.tag.features.config import FeatureTaggerConfig
 from catena.training.config import parse_duration
+from catena.training.device import choose_device, set_threads
 
 _EPOCHS = 12
 """Number of passes over the data that must fit into the time."""
@@ -23,7 +25,9 @@ def fit_to_time(config: TagConfig) -> tuple[TagConfig, list[str]]:
     """The config with a model that fits, and lines that explain the choice."""
     set_threads(config.machine.threads)
     seconds = parse_duration(config.training.max_time or "5m")
-    lengths = [len(one.sentence) for path in config.data.train for one in read_tagged_sentences(config.data, (), path)]
+    counter = ReadCounter()
+    sentences = (one for path in config.data.train for one in read_tagged_sentences(config, Path(path), counter))
+    lengths = [len(one.sentence) for one in sentences]
     speed = EFFICIENCY * products_per_second(choose_device(config.machine.device))
     model, why = choose(len(lengths), sum(lengths), seconds, speed)
     values: dict[str, Any] = {**config.model_dump(exclude={"model", "training"}), "model": model}

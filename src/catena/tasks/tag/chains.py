@@ -1,24 +1,28 @@
-"""Taggers that are linear chains without a network: prediction, and scores during training."""
+"""Taggers that are linear chains without a network: prediction, and fitting in steps."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import torch
 from jaxtyping import Int32
+from torch import Tensor
 
 from catena.structure.chain import LinearChain
 from catena.structure.constraints import ChainConstraint
-from catena.tasks.tag.config import TagConfig
-from catena.tasks.tag.dataset import TagDataset, TaggedSentence
+from catena.tasks.base import DataParts, Origin
+from catena.tasks.fitted import SteppedTask
+from catena.tasks.sources import Sources
+from catena.tasks.tag.config import TagConfig, TagOptions
+from catena.tasks.tag.data import TaggedSentence, limit_length, tag_ids
 from catena.tasks.tag.distribution import ChainDistribution
-from catena.tasks.tag.features.fitting import Candidate
-from catena.tasks.tag.scorer import Scorer, best_tags
-from catena.tasks.tag.scoring import compute_scores, default_metric
-from catena.tasks.tag.tagging import TagSet
-from catena.tasks.words.sentences import Sentence
+from catena.tasks.tag.predict import TagPrediction
+from catena.tasks.tag.tag_set import TagSet
+from catena.tasks.tag.task import TagTask
+from catena.tasks.word_inputs.sentences import Sentence
 
 
 class ChainModel(ABC):
@@ -32,54 +36,49 @@ class ChainModel(ABC):
     def describe(self, labels: Sequence[str], top: int) -> list[str]:
         """Lines that describe the model's parameters, with the names of the tags."""
 
+    @abstractmethod
+    def tensors(self) -> dict[str, Tensor]:
+        """The weights to store."""
 
-class ChainScorer(Scorer):
+    @abstractmethod
+    def save(self, folder: Path) -> None:
+        """Write everything except the tensors into a checkpoint folder."""
+
+
+class ChainTagTask(SteppedTask[TagConfig, TaggedSentence, TagPrediction, TagOptions], TagTask):
     """A chain model restricted to the tag sequences that the scheme allows."""
 
-    def __init__(self, model: ChainModel, tagging: TagSet) -> None:
-        self.model, self.tagging = model, tagging
+    def __init__(self, config: TagConfig, tags: TagSet, model: ChainModel) -> None:
+        self.config, self.tags, self.model = config, tags, model
 
-    def distribution(self, sentences: Sequence[Sentence]) -> ChainDistribution:
-        chain, rules = self.model.chain(sentences), self.tagging.rules()
+    @classmethod
+    def gather(
+        cls, config: TagConfig, sources: Sources[TaggedSentence], origin: Origin
+    ) -> tuple[DataParts[TaggedSentence], list[str]]:
+        lines, parts = sources.describe(), sources.split()
+        train = sources.keep_usable(parts.train, lambda example: limit_length(config.data, example))
+        parts = DataParts(train, parts.dev, parts.test)
+        return parts, [*lines, sources.counts(parts)]
+
+    def distribution(self, examples: Sequence[TaggedSentence]) -> ChainDistribution:
+        sentences = [one.sentence for one in examples]
+        chain, rules = self.model.chain(sentences), self.tags.rules()
         if rules is not None:
             after, begin, end = (torch.from_numpy(mask) for mask in rules)
             chain = chain.given(ChainConstraint(transitions=after, start=begin, end=end), on_infeasible="-inf")
-        return ChainDistribution(chain, self.tagging, [len(sentence) for sentence in sentences])
+        return ChainDistribution(chain, self.tags, [len(sentence) for sentence in sentences])
 
     def describe(self, top: int) -> list[str]:
-        return self.model.describe(self.tagging.names.names, top)
+        return [*super().describe(top), *self.model.describe(self.tags.names.names, top)]
+
+    def tensors(self) -> dict[str, Tensor]:
+        return self.model.tensors()
+
+    def save(self, folder: Path) -> None:
+        self.tags.save(folder)
+        self.model.save(folder)
 
 
-class ChainCandidate(Candidate):
-    """A chain model during training. ``taken`` is the model that :meth:`take` loaded."""
-
-    config: TagConfig
-    data: TagDataset
-    taken: ChainModel | None = None
-
-    @abstractmethod
-    def model(self) -> ChainModel:
-        """The current model."""
-
-    @property
-    def metric(self) -> str:
-        return default_metric(self.data.tagging)
-
-    def dev_scores(self) -> dict[str, float]:
-        return self._judged(self.model(), self.data.dev)
-
-    def test_scores(self) -> dict[str, float]:
-        assert self.taken is not None
-        return self._judged(self.taken, self.data.test)
-
-    def _judged(self, model: ChainModel, sentences: Sequence[TaggedSentence]) -> dict[str, float]:
-        if not sentences:
-            return {}
-        scorer, at_once = ChainScorer(model, self.data.tagging), self.config.evaluation.tokens_at_once
-        found = best_tags(scorer, [one.sentence for one in sentences], at_once)
-        return compute_scores(self.data.tagging, [one.tags for one in sentences], found)
-
-
-def flat_tags(data: TagDataset) -> Int32[np.ndarray, " n"]:
+def flat_tags(tags: TagSet, train: Sequence[TaggedSentence]) -> Int32[np.ndarray, " n"]:
     """The model's tags of all training words, concatenated; -1 if a tag is not known."""
-    return np.concatenate(data.learned_ids(data.train)).astype(np.int32)
+    return np.concatenate(tag_ids(tags, train)).astype(np.int32)

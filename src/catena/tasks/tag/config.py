@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
@@ -11,27 +12,43 @@ from catena.config import Config
 from catena.data.config import BatchConfig, TokenizerConfig, WordTokenizerConfig
 from catena.encoders.config import EncoderConfig, Probability, RecurrentConfig
 from catena.registry import did_you_mean
-from catena.tasks.config import DataConfig, MachineConfig, with_suggestions
+from catena.tasks.config import FilesConfig, FoldsConfig, MachineConfig, with_suggestions
+from catena.tasks.options import RankedOptions
 from catena.tasks.tag.features import config as feature_settings
 from catena.tasks.tag.features.config import FeatureTaggerConfig
 from catena.tasks.tag.hmm import config as hmm_settings
 from catena.tasks.tag.hmm.config import HmmTaggerConfig
-from catena.tasks.tag.kinds import StructureName
-from catena.tasks.words.config import WordInputConfig
+from catena.tasks.word_inputs.config import WordInputConfig
 from catena.training.config import TrainingConfig
 
+StructureName = Literal["crf", "softmax", "memm", "perceptron", "margin", "semimarkov"]
+"""How the tags of a sentence depend on each other, and the training objective:
 
-class TagDataConfig(DataConfig):
+* crf: all tags together, p(y | x) by exact sums over all tag sequences (Lafferty et al. 2001);
+* softmax: each tag independently;
+* memm: each tag given the previous one, normalized at each word (McCallum et al. 2000);
+* perceptron: the best sequence must be the gold one (Collins 2002);
+* margin: the gold sequence must win by a margin that grows with the number of wrong tags (Taskar et al. 2003);
+* semimarkov: whole segments instead of tags (Sarawagi & Cohen 2004).
+"""
+
+_CHAINS = ("crf", "softmax", "memm", "perceptron", "margin")
+"""Structures over tag sequences."""
+
+
+class TagDataConfig(FilesConfig, FoldsConfig):
     """The data files, how they are read, and how they are split."""
 
     text_column: str | None = None
     """Column of the words: a number from 0 in a column file (default 0); form in CoNLL-U."""
-    label_column: str | None = None
+    tags_column: str | None = None
     """Column of the tags: a number from 0 in a column file (default: the last), a name in CoNLL-U: upos (default),
     xpos, feats, lemma, deprel."""
     max_length: int = Field(1000, gt=0)
     """Maximum length of a training sentence in words. Longer ones are dropped and listed in dropped.tsv (see too_long);
     prediction has no limit."""
+    too_long: Literal["drop", "cut"] = "drop"
+    """Drop or cut training sentences that are longer than max_length."""
     segment: bool = False
     """Word segmentation (分词): the files are plain text with blanks between the words; the model tags characters."""
     tag_separator: str | None = None
@@ -103,6 +120,13 @@ class TagEvaluationConfig(Config):
 
     tokens_at_once: int = Field(8192, gt=0)
     """Number of words that are scored together, including padding."""
+
+
+class TagOptions(RankedOptions):
+    """Options of prediction with a tagger."""
+
+    constraint: Path | None = None
+    """File in which some words have a given tag, in the format of the training files; the others have _ or ?."""
 
 
 METRICS = ("f1", "precision", "recall", "accuracy", "sentence_accuracy")

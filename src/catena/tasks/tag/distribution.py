@@ -22,7 +22,7 @@ from catena.numerics import NEG_INF
 from catena.structure.chain import LinearChain
 from catena.structure.semimarkov import SemiMarkov
 from catena.tasks.tag.segments import SegmentKinds, restrict_tags
-from catena.tasks.tag.tagging import TagSet
+from catena.tasks.tag.tag_set import TagSet
 
 TagStructureValue = tuple[list[str], float]
 """Tags of the model and their log-probability in nats."""

@@ -18,9 +18,9 @@ from catena.tasks.tag.structures import (
     SoftmaxTagStructure,
     TagStructure,
 )
-from catena.tasks.tag.tagging import TagSet
-from catena.tasks.words.encoding import WordBatch, WordEncoding
-from catena.tasks.words.model import SentenceEncoder, WordVectorRows, build_sentence_encoder
+from catena.tasks.tag.tag_set import TagSet
+from catena.tasks.word_inputs.encoding import WordBatch, WordEncoding
+from catena.tasks.word_inputs.model import SentenceEncoder, WordVectorRows, build_sentence_encoder
 
 
 @dataclass(frozen=True)
@@ -52,14 +52,7 @@ def build_model(
     settings: NeuralTaggerConfig, encoding: WordEncoding, tagging: TagSet, vectors: WordVectorRows | None = None
 ) -> TagModel:
     """The model that a config describes, with random weights."""
-    encoder = build_sentence_encoder(
-        settings.words,
-        settings.encoder,
-        encoding,
-        dropout=settings.dropout,
-        locked=settings.locked,
-        vectors=vectors,
-    )
+    encoder = build_sentence_encoder(settings, encoding, vectors)
     return TagModel(encoder, build_structure(settings, encoder.d_out, tagging))
 
 

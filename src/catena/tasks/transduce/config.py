@@ -9,14 +9,15 @@ from pydantic import Field, model_validator
 from catena.config import Config
 from catena.data.config import BatchConfig
 from catena.registry import did_you_mean
-from catena.tasks.config import DataConfig, MachineConfig, check_shares, with_suggestions
+from catena.tasks.config import FractionsConfig, MachineConfig, PairFilesConfig, with_suggestions
+from catena.tasks.options import PredictOptions
 from catena.training.config import TrainingConfig
 from catena.transduction.config import JointConfig, TransducerConfig
 
 METRICS = ("word_error", "symbol_error")
 """Metrics of a transducer; lower is better."""
 
-WHAT_NEXT = ("predict RUN FILE --n-best 3 --scores", "evaluate RUN FILE")
+NEXT_COMMANDS = ("predict RUN FILE --n-best 3 --scores", "evaluate RUN FILE")
 """Commands suggested after training a transducer."""
 
 _RATES = {"features": 0.03, "encoder": 0.002}
@@ -38,42 +39,44 @@ def _sequences(model: Any) -> dict[str, Any]:
     return {**own, "learning_rate": 0.001, "schedule": "plateau"}
 
 
-_Cut = Literal["auto", "characters", "symbols"]
+_Tokens = Literal["auto", "characters", "symbols"]
 
 
-class TransduceDataConfig(DataConfig):
+class TransduceDataConfig(PairFilesConfig, FractionsConfig):
     """Pairs of strings, from two columns separated by a tab or a pronouncing dictionary.
 
     Several targets of one source are several lines.
     """
 
-    source_tokens: _Cut = "auto"
+    source_tokens: _Tokens = "auto"
     """Symbols of a source: its characters, or symbols separated by spaces. auto: characters."""
-    target_tokens: _Cut = "auto"
+    target_tokens: _Tokens = "auto"
     """Symbols of a target: its characters, or symbols separated by spaces. auto: symbols in a pronouncing dictionary,
     characters otherwise."""
-    swap: bool = False
-    """Read sources from the second column and targets from the first."""
     lowercase: bool = False
     """Lowercase sources and targets."""
     strip: str = ""
     """Characters to remove from every target symbol, such as 012 for the stress marks of CMUdict."""
     dev_fraction: float = Field(0.05, gt=0, lt=1)
-    """Fraction of the training sources used as dev set if no dev file is given. Chosen by a hash of the source: all
+    """Fraction of the training pairs used as dev set if no dev file is given. Chosen by a hash of the source: all
     targets of a source are in the same split, and the split does not depend on the seed."""
     test_fraction: float = Field(0.0, ge=0, lt=1)
-    """Fraction of the training sources used as test set if no test file is given. Chosen by the same hash."""
+    """Fraction of the training pairs used as test set if no test file is given, chosen in the same way."""
     max_length: int = Field(200, gt=0)
     """Longest source or target in symbols in training. Longer pairs are dropped."""
-    too_long: Literal["drop", "cut"] = "drop"
-    """Only drop is supported: pairs that are too long cannot be cut."""
 
-    @model_validator(mode="after")
-    def _shares_fit(self) -> TransduceDataConfig:
-        check_shares(self, self.test_fraction, "is not supported for pairs of strings")
-        if self.too_long == "cut":
-            raise ValueError("data.too_long must be 'drop' for pairs of strings, got 'cut'. Remove it.")
-        return self
+
+class TransduceOptions(PredictOptions):
+    """Options of prediction with a transducer."""
+
+    n_best: int = Field(1, ge=1)
+    """Return the N best targets, best first."""
+    beam_size: int | None = Field(None, ge=1)
+    """Beam size of the search, for models of kind seq2seq. 1 is greedy search. Default: as in the config."""
+    scores: bool = False
+    """Add the log-probability of the target."""
+    alignment: bool = False
+    """Add the pieces of the source and the pieces of the target that they are aligned with."""
 
 
 class TransduceConfig(Config):
@@ -105,3 +108,10 @@ class TransduceConfig(Config):
                 f"Unknown training.metric {metric!r} of a transducer: {did_you_mean(str(metric), METRICS)}"
             )
         return self
+
+
+def fit_to_time(config: TransduceConfig) -> tuple[TransduceConfig, list[str]]:
+    """The config with a joint model, which suits any time limit, and a line that says so."""
+    values = {**config.model_dump(exclude={"model", "training"}), "model": JointConfig()}
+    why = "a joint n-gram model, which needs about a minute for 100,000 pairs for any time limit"
+    return TransduceConfig.model_validate(values), [f"chosen: {why}"]

@@ -1,103 +1,301 @@
-"""Transducer networks as a task of the training loop."""
+"""String transduction as a task, and its counted models. Networks are in network.py."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
-import torch
-from torch import nn
 
-from catena.checkpoint import CONFIG
-from catena.config import to_toml
-from catena.data.batches import BatchPlan, pad
+from catena.checkpoint import Checkpoint
+from catena.data.examples import ParallelText, SourceLocation
+from catena.data.reading import ReadCounter
+from catena.draw.picture import Picture
 from catena.errors import DataError
-from catena.randomness import Randomness
-from catena.tasks.looped import BatchedEpoch, NeuralTask
-from catena.tasks.transduce.config import METRICS, WHAT_NEXT, TransduceConfig
-from catena.tasks.transduce.dataset import StringPair, TransduceDataset
-from catena.tasks.transduce.predictor import save_cutting
-from catena.tasks.transduce.scoring import compute_scores, first_answers
-from catena.training.task import BatchLoss, EpochPlan, Evaluation
-from catena.transduction.network import NetworkTransducer, StringPairBatch
+from catena.metrics.measure import Metric
+from catena.metrics.text_table import width
+from catena.tasks.base import BaseTask, DataParts, Origin
+from catena.tasks.fitted import FitReporter, FittedTask
+from catena.tasks.pairs import read_sources
+from catena.tasks.sources import Sources
+from catena.tasks.transduce.config import METRICS, NEXT_COMMANDS, TransduceConfig, TransduceOptions
+from catena.tasks.transduce.data import (
+    Symbols,
+    SymbolTokenizer,
+    choose_tokens,
+    gather_pairs,
+    pair_format,
+    read_strings,
+)
+from catena.tasks.transduce.evaluation import TransduceEvaluation, find_metric
+from catena.tasks.transduce.predict import TransductionPrediction
+from catena.tasks.writing import unknown_input_warning
+from catena.transduction.alphabet import Alphabet
+from catena.transduction.base import Link, StringTransducer, TransducedString
+from catena.transduction.baseline import Baseline
+from catena.transduction.config import BaselineConfig, JointConfig, SequenceTransducerConfig
+from catena.transduction.ensemble import TransducerEnsemble
+from catena.transduction.joint import JointModel
+from catena.transduction.sequence import SequenceModel
+
+GUESSED = unknown_input_warning("text", "symbol")
+TRUNCATED = "{n} target{s} {was} truncated at the maximum length without an end symbol: train the model longer"
 
 
-class TransduceTask(NeuralTask):
-    """Training task of a transducer network: its data and metric."""
+class TransduceTask(BaseTask[TransduceConfig, ParallelText, TransductionPrediction, TransduceOptions]):
+    """A transducer, p(target string | source string)."""
 
-    what_next = WHAT_NEXT
-
-    def __init__(
-        self,
-        config: TransduceConfig,
-        data: TransduceDataset,
-        model: NetworkTransducer,
-        device: torch.device,
-        randomness: Randomness,
-    ) -> None:
-        self.config, self.data, self.device, self.randomness = config, data, device, randomness
-        self._transducer = model
-        model.network.to(device)
-        pairs = data.pairs()
-        known = [(x, y) for x, y in pairs if all(symbol in model.target for symbol in y)]
-        if len(known) < len(pairs):
-            data.lines.append(f"{len(pairs) - len(known):,} targets have a symbol unknown to the old model")
-        if not known:
-            raise DataError("Every target has symbols unknown to the old model. Remove --from.")
-        self._sources = [model.source_ids(x) for x, _ in known]
-        self._targets = [model.target_ids(y) for _, y in known]
-        self._lengths = np.array([len(x) for x in self._sources])
+    name = "transduce"
+    options_class = TransduceOptions
+    formats = ("tsv", "text", "csv", "jsonl")
+    not_in_text = ("scores", "alignment")
+    next_commands = NEXT_COMMANDS
+    model: StringTransducer
 
     @property
-    def model(self) -> nn.Module:
-        return self._transducer.network
+    def tokenizer(self) -> SymbolTokenizer:
+        """Splits texts into symbols."""
+        return SymbolTokenizer.from_config(self.config.data)
+
+    # --- reading ------------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def complete(cls, config: TransduceConfig, note: Callable[[str], None]) -> TransduceConfig:
+        return config.model_copy(update={"data": choose_tokens(config.data)})
+
+    @classmethod
+    def read(
+        cls, config: TransduceConfig, path: Path, counter: ReadCounter, *, gold: bool = True
+    ) -> Iterator[ParallelText]:
+        if gold:
+            return read_strings(config.data, path, counter)
+        return read_sources(config.data, path, counter)
+
+    @classmethod
+    def describe_file(cls, config: TransduceConfig, path: Path) -> str:
+        return f"{path} is read as {pair_format(config.data, path)}"
+
+    def to_example(self, item: Any) -> ParallelText:
+        if isinstance(item, ParallelText):
+            return item
+        if not isinstance(item, str):
+            raise DataError(f"a text must be a string, got {type(item).__name__}: {item!r:.60}. Pass strings.")
+        return ParallelText(item, "", SourceLocation("input", 0))
+
+    @classmethod
+    def split_key(cls, example: ParallelText) -> str:
+        return example.source.strip()
+
+    # --- prediction ---------------------------------------------------------------------------------------------------
+
+    def check_options(self, options: TransduceOptions) -> None:
+        if options.scores and isinstance(self.config.model, BaselineConfig):
+            raise DataError("A baseline has no probabilities. Remove --scores.")
+        self._search_model(options)
+
+    def _search_model(self, options: TransduceOptions) -> StringTransducer:
+        """The model with the beam size of the options."""
+        if options.beam_size is None:
+            return self.model
+        if not isinstance(self.config.model, SequenceTransducerConfig):
+            raise DataError(
+                f"model.kind must be seq2seq if --beam-size is set, got {self.config.model.kind}. Remove --beam-size."
+            )
+        if not isinstance(self.model, SequenceModel):
+            raise DataError(
+                "--beam-size applies only to networks, and this ensemble has other models. Remove --beam-size, or the "
+                "other models."
+            )
+        return self.model.with_beam(options.beam_size)
+
+    def predict_examples(
+        self, examples: Sequence[ParallelText], options: TransduceOptions
+    ) -> list[TransductionPrediction]:
+        tokenizer = self.tokenizer
+        sources = {
+            i: symbols
+            for i, example in enumerate(examples)
+            if example.source.strip() and (symbols := tokenizer.source(example.source))
+        }
+        found = self._search_model(options).search_all([*sources.values()], options.n_best)
+        by_row = dict(zip(sources, found, strict=True))
+        return [
+            self._prediction(example.source, by_row[i], self._knows(sources[i]), options)
+            if by_row.get(i)
+            else self._empty(example.source, options)
+            for i, example in enumerate(examples)
+        ]
+
+    def _prediction(
+        self, text: str, listed: Sequence[TransducedString], known: bool, options: TransduceOptions
+    ) -> TransductionPrediction:
+        ranked = [
+            TransductionPrediction(
+                text,
+                self.tokenizer.join(one.tokens),
+                one.log_prob if known else None,
+                not one.finished,
+                known,
+                tuple(map(self._pieces, one.alignment)) if options.alignment else None,
+                scores=options.scores,
+            )
+            for one in listed
+        ]
+        return replace(ranked[0], n_best=tuple(ranked)) if options.n_best > 1 else ranked[0]
+
+    def _empty(self, text: str, options: TransduceOptions) -> TransductionPrediction:
+        """The prediction for a blank text."""
+        return TransductionPrediction(text, alignment=() if options.alignment else None, scores=options.scores)
+
+    def _knows(self, source: Symbols) -> bool:
+        alphabet = self._source_alphabet()
+        return alphabet is None or any(symbol in alphabet for symbol in source)
+
+    def _source_alphabet(self) -> Alphabet | None:
+        return getattr(self.model, "source", None)
+
+    def _pieces(self, link: Link) -> tuple[str, str]:
+        return self.tokenizer.join_source(link.source), self.tokenizer.join(link.target)
+
+    def warnings(self, prediction: TransductionPrediction, options: TransduceOptions) -> Sequence[str]:
+        """Warnings about truncated targets and unknown texts."""
+        is_guess = not prediction.known and bool(prediction.source.strip())
+        return [*[GUESSED] * is_guess, *[TRUNCATED] * sum(one.truncated for one in prediction.ranked)]
+
+    # --- evaluation ---------------------------------------------------------------------------------------------------
 
     @property
     def metric(self) -> str:
-        return self.config.training.metric or METRICS[0]
+        return METRICS[0]
 
-    @property
-    def higher_is_better(self) -> bool:
-        return False
+    def find_metric(self, name: str) -> Metric:
+        return find_metric(name)
 
-    def epoch(self, number: int) -> EpochPlan:
-        generator = self.randomness.numpy("batches", number)
-        return BatchedEpoch(BatchPlan.shuffled(self._lengths, self.config.batches, generator), self.batch)
+    def evaluate_examples(self, examples: Sequence[ParallelText]) -> TransduceEvaluation:
+        return self.evaluate_pairs([self.tokenizer.pair(example) for example in examples])
 
-    def batch(self, rows: np.ndarray) -> StringPairBatch:
-        """A batch of the training pairs at ``rows``."""
-        sides = [pad([side[r] for r in rows.tolist()]) for side in (self._sources, self._targets)]
-        symbols, written = (int(lengths.sum()) for _, lengths in sides)
-        tensors = [tensor.to(self.device, non_blocking=True) for side in sides for tensor in side]
-        return StringPairBatch(tensors[0], tensors[1], tensors[2], tensors[3], symbols, written)
+    def evaluate_pairs(self, pairs: Sequence[tuple[Symbols, Symbols]]) -> TransduceEvaluation:
+        """Predict the targets of sources, and compare."""
+        sources = list(dict.fromkeys(source for source, _ in pairs))
+        found = self.model.search_all(sources)
+        predicted = {source: listed[0].tokens if listed else () for source, listed in zip(sources, found, strict=True)}
+        alphabet = self._source_alphabet()
+        unknown = [0 if alphabet is None else sum(symbol not in alphabet for symbol in source) for source, _ in pairs]
+        return TransduceEvaluation(
+            [source for source, _ in pairs],
+            [target for _, target in pairs],
+            [predicted[source] for source, _ in pairs],
+            np.array(unknown, np.int64),
+        )
 
-    def loss(self, batch: StringPairBatch) -> BatchLoss:
-        total, items = self._transducer.loss(batch)
-        return BatchLoss(total, items, batch.symbols)
+    # --- reports ------------------------------------------------------------------------------------------------------
 
-    def evaluate(self) -> Evaluation:
-        answers = first_answers(self._transducer, self.data.dev)
-        return Evaluation(compute_scores(self.data.dev, answers), self._samples(self.data.dev, answers))
+    def describe(self, top: int) -> list[str]:
+        return self.model.describe()
 
-    def test_scores(self) -> dict[str, float]:
-        return compute_scores(self.data.test, first_answers(self._transducer, self.data.test)) if self.data.test else {}
+    def draw(self, example: ParallelText, options: TransduceOptions) -> Picture:
+        """The alignment of the source with the best target."""
+        from catena.draw.alignment import draw_links
 
-    def _samples(self, words: Sequence[StringPair], answers: Sequence[Sequence[str]]) -> list[str]:
-        cutting, lines = self.data.cutting, []
-        for word, answer in list(zip(words, answers, strict=True))[:3]:
-            right = tuple(answer) in word.targets
-            mark = "✓" if right else f"✗ (is {cutting.join(word.targets[0])})"
-            lines.append(f"{cutting.join_source(word.source)}  →  {cutting.join(answer)} {mark}")
-        return lines
+        best, i, j = self._best(example), 0, 0
+        links: list[tuple[int, int]] = []
+        for read, written in best.alignment:
+            links += [(a, b) for a in range(i, i + len(read)) for b in range(j, j + len(written))]
+            i, j = i + len(read), j + len(written)
+        return draw_links(self.tokenizer.source(example.source), best.tokens, links)
+
+    def draw_text(self, example: ParallelText, options: TransduceOptions) -> str:
+        """The alignment of the source with the best target, as text for a terminal."""
+        pieces = [self._pieces(link) for link in self._best(example).alignment]
+        rows = [[pair[side] or "_" for pair in pieces] for side in (0, 1)]
+        widths = [max(width(a), width(b)) for a, b in zip(*rows, strict=True)]
+        lines = ["  ".join(cell + " " * (n - width(cell)) for cell, n in zip(row, widths, strict=True)) for row in rows]
+        return "\n".join(line.rstrip() for line in lines)
+
+    def _best(self, example: ParallelText) -> TransducedString:
+        found = self.model.search_all([self.tokenizer.source(example.source)])[0]
+        if not found or not found[0].tokens:
+            raise DataError(
+                f"The target of {example.source!r} is empty, so there is nothing to draw. Use another text."
+            )
+        return found[0]
+
+    # --- ensembles ----------------------------------------------------------------------------------------------------
+
+    def ensemble(self, others: Sequence[BaseTask[Any, Any, Any, Any]]) -> TransduceTask:
+        """An ensemble of this model and others, in which each run has the same weight.
+
+        Networks over the same symbols are averaged at every step. Models of other kinds are averaged by the
+        probabilities of their targets.
+        """
+        models: list[tuple[StringTransducer, float]] = [(self.model, 1.0)]
+        for number, other in enumerate(others, start=2):
+            if not isinstance(other, TransduceTask):
+                raise DataError(
+                    f"The models of an ensemble must all be of task 'transduce', got {other.name!r} as model {number}. "
+                    f"Remove it."
+                )
+            if other.tokenizer != self.tokenizer:
+                raise DataError(
+                    f"Model {number} of the ensemble splits texts into other symbols than the first. Train it with the "
+                    f"same data options."
+                )
+            first, weight = models[0]
+            if isinstance(first, SequenceModel) and isinstance(other.model, SequenceModel):
+                models[0] = (first.together_with(other.model), weight + 1.0)
+            else:
+                models.append((other.model, 1.0))
+        if len(models) == 1:
+            return self.with_model(models[0][0])
+        return CountedTransduceTask(self.config, TransducerEnsemble(models))
+
+    def with_model(self, model: StringTransducer) -> TransduceTask:
+        """The same task with another model, such as an ensemble."""
+        return CountedTransduceTask(self.config, model)
+
+    def search_options(self, options: TransduceOptions) -> TransduceTask:
+        return self.with_model(self._search_model(options))
+
+
+# --- counted models ---------------------------------------------------------------------------------------------------
+
+
+class CountedTransduceTask(
+    TransduceTask, FittedTask[TransduceConfig, ParallelText, TransductionPrediction, TransduceOptions]
+):
+    """A joint n-gram model or a baseline, fitted without gradient steps; or an ensemble of any transducers."""
+
+    def __init__(self, config: TransduceConfig, model: StringTransducer) -> None:
+        self.config, self.model = config, model
+
+    @classmethod
+    def gather(
+        cls, config: TransduceConfig, sources: Sources[ParallelText], origin: Origin
+    ) -> tuple[DataParts[ParallelText], list[str]]:
+        return gather_pairs(config, sources)
+
+    @classmethod
+    def fit(
+        cls, config: TransduceConfig, parts: DataParts[ParallelText], origin: Origin, progress: FitReporter
+    ) -> Self:
+        tokenizer = SymbolTokenizer.from_config(config.data)
+        pairs = [tokenizer.pair(example) for example in parts.train]
+        if isinstance(config.model, BaselineConfig):
+            return cls(config, Baseline.train(pairs, config.model))
+        assert isinstance(config.model, JointConfig)
+        return cls(config, JointModel.train(pairs, config.model, progress.note))
+
+    def n_tokens(self, parts: DataParts[ParallelText]) -> int:
+        return sum(len(self.tokenizer.source(example.source)) for example in parts.train)
+
+    @classmethod
+    def load(cls, config: TransduceConfig, checkpoint: Checkpoint, device: str) -> Self:
+        if isinstance(config.model, BaselineConfig):
+            return cls(config, Baseline.load(checkpoint.folder, config.model))
+        assert isinstance(config.model, JointConfig)
+        return cls(config, JointModel.load(checkpoint.folder, config.model))
 
     def save(self, folder: Path) -> None:
-        (folder / CONFIG).write_text(to_toml(self.config), encoding="utf-8")
-        save_cutting(self.data.cutting, folder)
-        self._transducer.save(folder)
-
-    def describe_batch(self, batch: StringPairBatch) -> str:
-        return f"{len(batch.ids)} pairs, longest source {batch.ids.shape[1]} symbols"
-
-    def summary(self) -> Sequence[str]:
-        return self.data.lines
+        self.model.save(folder)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from catena.data.reading import ReadCounter
 from catena.seq2seq.recurrent_config import RecurrentSeq2SeqConfig
 from catena.seq2seq.transformer_config import TransformerSeq2SeqConfig
 from catena.tasks.classify.auto import EFFICIENCY, products_per_second
-from catena.tasks.machine import choose_device, set_threads
 from catena.tasks.translate.config import TranslateConfig
-from catena.tasks.translate.dataset import read_pairs
+from catena.tasks.translate.data import read_examples
 from catena.training.config import parse_duration
+from catena.training.device import choose_device, set_threads
 
 _EPOCHS = 15
 """Number of epochs that must fit into the time."""
@@ -31,9 +32,11 @@ def fit_to_time(config: TranslateConfig) -> tuple[TranslateConfig, list[str]]:
     set_threads(config.machine.threads)
     seconds = parse_duration(config.training.max_time or "5m")
     pairs = words = 0
-    for pair in read_pairs(config.data.part("train"), config.data):
-        pairs += 1
-        words += len(pair.source.split()) + len(pair.target.split())
+    for name, path in config.data.example_files().items():
+        if name.startswith("train"):
+            for example in read_examples(config.data, path, ReadCounter()):
+                pairs += 1
+                words += len(example.source.split()) + len(example.target.split())
     speed = EFFICIENCY * products_per_second(choose_device(config.machine.device))
     v = getattr(config.tokenizer, "size", 10_000)
     model, why = choose(pairs, round(_PIECES * words), v, seconds, speed)

@@ -1,4 +1,4 @@
-"""Training batches of padded sources and targets."""
+"""Batches of padded sources and targets."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from torch import Tensor
 from catena.data.batches import BatchPlan, pad
 from catena.data.config import BatchConfig
 from catena.seq2seq.base import EncoderDecoder, Source
-from catena.tasks.translate.dataset import EncodedPairs
+from catena.tasks.translate.data import EncodedPairs, PairRows
 from catena.tasks.translate.encoding import build_batch
-from catena.training.task import EpochPlan
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +24,6 @@ class TranslationBatch:
         targets: target ids, with their end symbols.
         tokens: number of target tokens without padding.
         read: number of tokens of both sides without padding.
-        step: approximate number of training steps before this batch.
     """
 
     source: Source
@@ -33,25 +31,12 @@ class TranslationBatch:
     lengths: Int[Tensor, " b"]
     tokens: int
     read: int
-    step: int = 0
-
-    def log_probs(self, model: EncoderDecoder) -> Float[Tensor, " b"]:
-        """log p(target | source) of each pair."""
-        return model.token_log_probs(self.source, self.targets, self.lengths).double().sum(dim=1)
 
 
 def make_batch(
-    pairs: EncodedPairs, rows: np.ndarray, device: torch.device, copies: bool = False, step: int = 0
+    pairs: EncodedPairs, rows: np.ndarray, device: torch.device, *, copies: bool = False
 ) -> TranslationBatch:
-    """A batch of the pairs at ``rows``.
-
-    Args:
-        pairs: the encoded pairs.
-        rows: indices of the pairs.
-        device: the device of the tensors.
-        copies: include the ids that copy models need.
-        step: approximate number of training steps before this batch.
-    """
+    """A batch of the pairs at ``rows``; ``copies`` includes the ids that copy models need."""
     if copies:
         coded, wanted = zip(*(pairs.copied(row) for row in rows.tolist()), strict=True)
         source = build_batch(coded, device, copies=True)
@@ -63,24 +48,7 @@ def make_batch(
         source = Source(_to(ids, device), _to(source_lengths, device))
         read = int(source_lengths.sum())
     tokens = int(lengths.sum())
-    return TranslationBatch(source, _to(targets, device), _to(lengths, device), tokens, tokens + read, step)
-
-
-class PairEpoch(EpochPlan):
-    """The batches of an epoch, each with its training step."""
-
-    def __init__(
-        self, pairs: EncodedPairs, rows: np.ndarray, plan: BatchPlan, number: int, device: torch.device, copies: bool
-    ) -> None:
-        self.pairs, self.rows, self.plan, self.number = pairs, rows, plan, number
-        self.device, self.copies = device, copies
-
-    def __len__(self) -> int:
-        return len(self.plan)
-
-    def batch(self, i: int) -> TranslationBatch:
-        step = (self.number - 1) * len(self.plan) + i
-        return make_batch(self.pairs, self.rows[self.plan[i]], self.device, self.copies, step)
+    return TranslationBatch(source, _to(targets, device), _to(lengths, device), tokens, tokens + read)
 
 
 def _to(tensor: Tensor, device: torch.device) -> Tensor:
@@ -88,12 +56,13 @@ def _to(tensor: Tensor, device: torch.device) -> Tensor:
     return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
 
 
-def pair_log_probs(
-    model: EncoderDecoder, pairs: EncodedPairs, rows: np.ndarray, settings: BatchConfig, copies: bool = False
-) -> Float[np.ndarray, " n"]:
-    """log p(target | source) of the pairs at ``rows``."""
-    found = np.zeros(len(rows))
-    lengths = pairs.lengths[rows].max(axis=1)
-    for places in BatchPlan.by_length(lengths, settings):
-        found[places] = make_batch(pairs, rows[places], model.device, copies).log_probs(model).cpu().numpy()
-    return found
+@torch.no_grad()
+def pair_log_probs(network: EncoderDecoder, rows: PairRows, plan: BatchConfig) -> Float[np.ndarray, " n"]:
+    """log p(target | source) of each pair."""
+    log_probs = np.zeros(len(rows))
+    copies = bool(getattr(network, "copies", False))
+    for index in BatchPlan.by_length(rows.lengths, plan):
+        batch = make_batch(rows.pairs, rows.rows[index], network.device, copies=copies)
+        tokens = network.token_log_probs(batch.source, batch.targets, batch.lengths)
+        log_probs[index] = tokens.double().sum(dim=1).cpu().numpy()
+    return log_probs

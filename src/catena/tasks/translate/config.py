@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -20,19 +20,18 @@ from catena.data.config import (
     WhitespaceTokenizerConfig,
     WordTokenizerConfig,
 )
-from catena.data.readers.names import PairColumns
 from catena.registry import did_you_mean
 from catena.search.config import BeamConfig, SearchConfig
 from catena.seq2seq.config import EncoderDecoderConfig
 from catena.seq2seq.transformer_config import TransformerSeq2SeqConfig
-from catena.tasks.config import DataConfig, MachineConfig, with_suggestions
+from catena.tasks.config import MachineConfig, PairFilesConfig, SplitConfig, with_suggestions
+from catena.tasks.options import AttentionOptions, BeamOptions
 from catena.training.config import TrainingConfig
 
 LIKELIHOODS = ("perplexity", "nats_per_token")
 """Metrics that need no translations; lower is better."""
 TRANSLATIONS = ("bleu", "bleu_lowercase", "chrf", "ter", "rouge_1", "rouge_2", "rouge_l")
 """Metrics of translations and summaries. Higher is better, except for ter."""
-LESS_IS_BETTER = (*LIKELIHOODS, "ter")
 USUAL = ("bleu", "chrf")
 """Default metrics of translations, if sacrebleu is installed."""
 
@@ -40,10 +39,10 @@ NEXT_COMMANDS = ("predict RUN FILE", "evaluate RUN FILE", "draw RUN TEXT")
 """Commands suggested after training a translator."""
 
 
-class TranslateDataConfig(DataConfig):
+class TranslateDataConfig(PairFilesConfig, SplitConfig):
     """Pairs of texts, from two parallel files (source, target) or one file of pairs (train).
 
-    A file of pairs has two columns separated by a tab, or is a table or JSON lines.
+    A file of pairs has two columns separated by a tab, or is a table, JSON lines or TMX.
     """
 
     PATHS: ClassVar[tuple[str, ...]] = (
@@ -59,7 +58,8 @@ class TranslateDataConfig(DataConfig):
     source: tuple[str, ...] = ()
     """Training files of sources, one per line."""
     target: tuple[str, ...] = ()
-    """Training files of targets: line i translates line i of the source file."""
+    """Training files of targets: line i translates line i of the source file. In evaluation: the file of references, if
+    they are not in the input file."""
     dev_source: str | None = None
     """Dev file of sources, one per line."""
     dev_target: str | None = None
@@ -68,43 +68,21 @@ class TranslateDataConfig(DataConfig):
     """Test file of sources, one per line."""
     test_target: str | None = None
     """Test file of targets, parallel to test_source."""
-    source_column: str | None = None
-    """Column or key of the source in CSV, TSV and JSON lines: a name, or a number from 1 if the columns have no names.
-    Detected by name if not set."""
-    target_column: str | None = None
-    """Column or key of the target, given like source_column."""
-    swap: bool = False
-    """Swap sources and targets, to translate in the other direction."""
     dev_fraction: float = Field(0.05, gt=0, lt=1)
     """Fraction of the training pairs used as dev set if no dev file is given. Chosen by a hash of the source: equal
     sources are in the same split, and the split does not depend on the seed."""
     max_length: int = Field(200, gt=0)
     """Longest source or target in tokens in training. Longer pairs are dropped and listed in dropped.tsv. Texts to
     translate may be longer."""
-    too_long: Literal["drop", "cut"] = "drop"
-    """Only drop is supported: pairs that are too long cannot be cut."""
 
-    @model_validator(mode="after")
-    def _files_fit(self) -> TranslateDataConfig:
-        problems = [*self._file_problems()]
-        if self.folds is not None:
-            problems.append("data.folds is not supported for pairs of texts. Remove it.")
-        if self.too_long == "cut":
-            problems.append("data.too_long must be 'drop' for pairs of texts, got 'cut'. Remove it.")
-        if problems:
-            raise ValueError(" ".join(problems))
-        return self
-
-    def _file_problems(self) -> Iterator[str]:
+    def problems(self) -> Iterator[str]:
+        """What is wrong with the training files."""
         if len(self.source) != len(self.target):
             yield (
                 f"data.target must have as many files as data.source ({len(self.source)}), got {len(self.target)}. "
                 f"Separate several files by commas, as in --target a.de,b.de."
             )
-        for given, own in (("text_column", "source_column"), ("label_column", "target_column")):
-            if (value := getattr(self, given)) is not None:
-                yield f"data.{given} = {value!r} is not supported for pairs of texts. Set data.{own} instead."
-        if (self.source_column is None) != (self.target_column is None):
+        if len(self.columns) == 1:
             yield "Only one of data.source_column and data.target_column is set. Set both or neither."
         if self.source and self.train:
             yield "data.train and data.source are both set. Remove one of them."
@@ -115,29 +93,39 @@ class TranslateDataConfig(DataConfig):
             if any(sides) and getattr(self, part) is not None:
                 yield f"data.{part} and data.{part}_source are both set. Remove one of them."
 
-    @property
-    def columns(self) -> PairColumns:
-        """The columns of source and target that are set."""
-        return PairColumns(self.source_column, self.target_column)
+    def parallel(self) -> dict[str, str]:
+        """The file of targets of each file of sources."""
+        named = (self.dev_source, self.dev_target), (self.test_source, self.test_target)
+        pairs = (*zip(self.source, self.target, strict=False), *named)
+        return {source: target for source, target in pairs if source is not None and target is not None}
 
-    def part(self, name: Literal["train", "dev", "test"]) -> list[tuple[str, str | None]]:
-        """The files of a split, (file of pairs, None) or (sources, targets), in their original direction."""
-        if name == "train":
-            return [*((path, None) for path in self.train), *zip(self.source, self.target, strict=True)]
-        whole: str | None = getattr(self, name)
-        source, target = getattr(self, f"{name}_source"), getattr(self, f"{name}_target")
-        return [(whole, None)] if whole is not None else [(source, target)] if source is not None else []
+    def target_of(self, path: Path) -> Path | None:
+        """The file with the targets of a file of sources; None if the file has pairs."""
+        if self.target and not self.source:  # set for evaluation
+            return Path(self.target[0])
+        pairs = ((Path(source).resolve(), target) for source, target in self.parallel().items())
+        return next((Path(target) for source, target in pairs if source == path.resolve()), None)
 
     def files(self) -> dict[str, Path]:
-        """The data files by split and side; several training files are numbered."""
-        named: dict[str, Path] = {}
+        named: dict[str, Path] = super().files()
         for part in ("train", "dev", "test"):
-            for i, (first, second) in enumerate(self.part(part), start=1):
-                number = f"-{i}" if i > 1 else ""
-                named[f"{part}{number}" if second is None else f"{part}-source{number}"] = Path(first)
-                if second is not None:
-                    named[f"{part}-target{number}"] = Path(second)
-        return named
+            prefix = "" if part == "train" else f"{part}_"
+            for side in ("source", "target"):
+                value = getattr(self, f"{prefix}{side}")
+                paths = value if isinstance(value, tuple) else () if value is None else (value,)
+                for i, path in enumerate(paths, start=1):
+                    named[f"{part}-{side}" + (f"-{i}" if i > 1 else "")] = Path(path)
+        order = ("train", "dev", "test")
+        return dict(sorted(named.items(), key=lambda item: order.index(item[0].partition("-")[0])))
+
+    def example_files(self) -> dict[str, Path]:
+        return {name: path for name, path in self.files().items() if "target" not in name}
+
+    def for_reading(self, values: Mapping[str, object]) -> Self:
+        if "target" in values:  # the file of references, in the direction of the model
+            cleared = {name: None if name.startswith(("dev", "test")) else () for name in self.PATHS}
+            values = {**cleared, "swap": False, **values}
+        return super().for_reading(values)
 
 
 class SharedTokenizerConfig(Config):
@@ -191,7 +179,7 @@ class TranslateEvaluationConfig(Config):
 
     sentences: int = Field(500, ge=0)
     """Number of dev sentences translated at each evaluation, evenly spaced. With 0 only perplexity is computed."""
-    width: int = Field(1, ge=1)
+    dev_beam_size: int = Field(1, ge=1)
     """Beam size for these translations. 1 is greedy search."""
     metrics: tuple[str, ...] = USUAL
     """Metrics of translations: bleu, bleu_lowercase, chrf, ter; rouge_1, rouge_2, rouge_l for summaries. The first one
@@ -206,6 +194,16 @@ class TranslateEvaluationConfig(Config):
             if name not in TRANSLATIONS:
                 raise ValueError(f"Unknown metric {name!r} in evaluation.metrics: {did_you_mean(name, TRANSLATIONS)}")
         return self
+
+
+class TranslateOptions(BeamOptions, AttentionOptions):
+    """Options of prediction with a translator."""
+
+    alignment: bool = False
+    """Add the attention weights, and the source token that each target token attends to most."""
+    constraint: Path | None = None
+    """File of phrases that a translation must contain, or must not (-phrase), and of its beginning (^phrase), separated
+    by tabs; one line for all texts, or a line for each."""
 
 
 _RECURRENT: dict[str, Any] = {
@@ -237,7 +235,7 @@ class TranslateConfig(Config):
     model: EncoderDecoderConfig = TransformerSeq2SeqConfig()
     batches: BatchConfig = BatchConfig(batch_size=4000, batch_by="tokens")
     training: TrainingConfig = Field(default_factory=TrainingConfig)
-    search: SearchConfig = BeamConfig(width=5, normalize="gnmt", max_length=2000)
+    search: SearchConfig = BeamConfig(beam_size=5, normalize="gnmt", max_length=2000)
     """The search for translations."""
     writing: OutputTextConfig = OutputTextConfig()
     evaluation: TranslateEvaluationConfig = TranslateEvaluationConfig()
@@ -252,7 +250,7 @@ class TranslateConfig(Config):
 
     @model_validator(mode="after")
     def _fits_together(self) -> TranslateConfig:
-        problems = [*self._metric_problems()]
+        problems = [*self.data.problems(), *self._metric_problems()]
         if self.vocabulary.joint and self.target_tokenizer.kind != "same":
             problems.append(
                 f"target_tokenizer.kind must be 'same' if vocabulary.joint = true, got {self.target_tokenizer.kind!r}. "

@@ -19,10 +19,10 @@ from catena.data.tokenize import Tokenizer, load_tokenizer
 from catena.data.vocabulary import PAD, UNK, Vocabulary
 from catena.seq2seq.base import Source
 from catena.seq2seq.sides import VocabularyInfo
+from catena.tasks.config import TOKENIZER, VOCABULARY
 
 SPECIALS = (BEGIN_SYMBOL, END_SYMBOL)
 """The special tokens of both vocabularies other than padding and unknown."""
-TOKENIZER, VOCABULARY = "tokenizer", "vocabulary.json"
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,33 +10,32 @@ from torch import Tensor
 
 from catena.data.batches import pad
 from catena.data.special_tokens import BEGIN_SYMBOL, END_SYMBOL
-from catena.tasks.looks import AttentionMaps
+from catena.tasks.attention_maps import AttentionMaps
+from catena.tasks.translate.predict import TranslationPrediction
 from catena.tasks.translate.search import EnsembleModel
-from catena.tasks.translate.translated import TranslationResult
 
 
 @torch.no_grad()
-def translation_attention(model: EnsembleModel, found: TranslationResult, within: str | None) -> AttentionMaps:
+def map_attention(model: EnsembleModel, prediction: TranslationPrediction, within: str | None) -> AttentionMaps:
     """The attention weights of a translation.
 
     Args:
         model: the model that attends.
-        found: the result, made with alignments.
+        prediction: the translation, made with alignments.
         within: ``"source"`` or ``"target"`` for self-attention; None for attention to the source.
     """
-    one, encoding = found.translations[0], model.encoding
-    read = (*encoding.source.shown(found.tokens), END_SYMBOL)
-    written = (*encoding.target.shown(one.tokens), *([END_SYMBOL] if one.finished else []))
+    encoding, network = model.encoding, model.network
+    read = (*encoding.source.shown(prediction.source_tokens), END_SYMBOL)
+    written = (*encoding.target.shown(prediction.tokens), *([] if prediction.truncated else [END_SYMBOL]))
     if within is None:
-        return AttentionMaps(one.attention or (), written, read)
-    coded = model.code(found.text)
+        return AttentionMaps(prediction.attention or (), written, read)
+    coded = model.code(prediction.source)
     source = model.batch([coded])
     if within == "source":
-        return AttentionMaps(
-            _of_first(model.model.source_attention(source), len(read)), read, read, "read", "attended to"
-        )
-    targets, lengths = (x.to(model.model.device) for x in pad([encoding.target_ids(one.tokens, coded.new)]))
-    layers = _of_first(model.model.target_attention(source, targets, lengths), len(written))
+        layers = _of_first(network.source_attention(source), len(read))
+        return AttentionMaps(layers, read, read, "read", "attended to")
+    targets, lengths = (x.to(network.device) for x in pad([encoding.target_ids(prediction.tokens, coded.new)]))
+    layers = _of_first(network.target_attention(source, targets, lengths), len(written))
     return AttentionMaps(layers, written, (BEGIN_SYMBOL, *written)[: len(written)], "written", "after")
 
 

@@ -1,125 +1,440 @@
-"""Translators as a task of the training loop."""
+"""Translation as a task."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import repeat
 from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
-import torch
 from torch import nn
 
-from catena.checkpoint import CONFIG
-from catena.config import to_toml
-from catena.data.batches import BatchPlan
-from catena.randomness import Randomness
-from catena.search.config import BaseSearchConfig, BeamConfig, GreedyConfig
+from catena.checkpoint import Checkpoint
+from catena.data.examples import ParallelText, SourceLocation
+from catena.data.reading import ReadCounter
+from catena.data.vocabulary import UNK
+from catena.draw.picture import Picture
+from catena.errors import ConfigError, DataError
+from catena.metrics.measure import Metric
+from catena.search.config import BaseSearchConfig, BeamConfig, GreedyConfig, RankingConfig
+from catena.search.overrides import best_search, drawn_search, truncation_warning, with_max_length
 from catena.seq2seq.base import EncoderDecoder
-from catena.tasks.looped import NeuralTask
-from catena.tasks.translate.batches import PairEpoch, TranslationBatch, pair_log_probs
-from catena.tasks.translate.candidate_vocabulary import Candidates
-from catena.tasks.translate.config import LESS_IS_BETTER, NEXT_COMMANDS, TranslateConfig
-from catena.tasks.translate.dataset import ReferenceTexts, TranslateDataset
-from catena.tasks.translate.lexicon import find_candidates, learn_candidates, save_candidates
-from catena.tasks.translate.predictor import TranslatePredictor
-from catena.tasks.translate.scoring import compute_scores, likelihood_scores
-from catena.tasks.translate.search import EnsembleModel
-from catena.training.task import BatchLoss, EpochPlan, Evaluation
+from catena.seq2seq.build import build_encoder_decoder
+from catena.tasks import attention_maps, pairs
+from catena.tasks.base import BaseTask, Origin
+from catena.tasks.neural import Dataset, NetworkTraining, NeuralTask
+from catena.tasks.sources import Sources
+from catena.tasks.translate.batches import TranslationBatch, make_batch, pair_log_probs
+from catena.tasks.translate.candidates import (
+    Candidates,
+    find_candidates,
+    learn_candidates,
+    load_candidates,
+    save_candidates,
+)
+from catena.tasks.translate.config import NEXT_COMMANDS, USUAL, TranslateConfig, TranslateOptions
+from catena.tasks.translate.constraints import read_constraints
+from catena.tasks.translate.data import (
+    PairRows,
+    TranslationExample,
+    encode_examples,
+    prepare_pairs,
+    read_examples,
+    to_example,
+)
+from catena.tasks.translate.encoding import PairEncoding
+from catena.tasks.translate.evaluation import TranslateEvaluation, find_metric, missing_metrics
+from catena.tasks.translate.picture import map_attention
+from catena.tasks.translate.predict import (
+    TranslationPrediction,
+)
+from catena.tasks.translate.search import STEP, EnsembleModel, TranslationSearch
+from catena.tasks.writing import unknown_input_warning
+from catena.training.task import BatchLoss
+
+_REPORTED = ("bleu", "bleu_lowercase", "chrf", "ter")
+"""Metrics of an evaluation, unless the config names only others."""
+GUESSED = unknown_input_warning("text", "word")
+_NO_ATTENTION = "this model has no attention (model.attention = 'none'), so there is no alignment to show"
+_PLAIN = TranslateOptions()
 
 
-class TranslateTask(NeuralTask):
-    """Training task of an encoder-decoder: its data and metrics."""
+class TranslateTask(NeuralTask[TranslateConfig, TranslationExample, TranslationPrediction, TranslateOptions]):
+    """A translator, or an ensemble of translators.
 
-    ties = "nats_per_token"
+    Args:
+        config: the config of the first model.
+        encoding: its tokenizers and vocabularies.
+        network: its network.
+        candidates: candidate target tokens of each source; None for the full vocabulary.
+        others: further models with the same target vocabulary, whose probabilities are averaged with the first at every
+            step.
+    """
 
-    what_next = NEXT_COMMANDS
+    name = "translate"
+    options_class = TranslateOptions
+    not_in_text = ("scores", "alignment")
+    next_commands = NEXT_COMMANDS
+    tie_breaker = "nats_per_token"
+    quantizable = True
+    encoding: PairEncoding
 
     def __init__(
         self,
         config: TranslateConfig,
-        data: TranslateDataset,
-        model: EncoderDecoder,
-        device: torch.device,
-        randomness: Randomness,
+        encoding: PairEncoding,
+        network: EncoderDecoder,
+        candidates: Candidates | None = None,
+        others: Sequence[EnsembleModel] = (),
     ) -> None:
-        self.config, self.data, self.device, self.randomness = config, data, device, randomness
-        self._model = model.to(device)
-        self._table: np.ndarray | None = None
-        candidates: Candidates | None = None
-        if config.writing.candidates:
-            self._table = learn_candidates(data.pairs, data.rows["train"], config.writing.candidates_each)
-            candidates = find_candidates(config, data.encoding, self._table)
-        self._member = EnsembleModel(model, data.encoding)
-        self.predictor = TranslatePredictor(config, [self._member], candidates)
-        self._lengths = data.pairs.lengths[data.rows["train"]].max(axis=1)
+        super().__init__(config, encoding, network)
+        self.translator, self.candidates, self.others = network, candidates, tuple(others)
 
     @property
-    def model(self) -> nn.Module:
-        return self._model
+    def models(self) -> tuple[EnsembleModel, ...]:
+        """The models of the ensemble; this one is the first."""
+        return (EnsembleModel(self.translator, self.encoding), *self.others)
 
     @property
-    def metric(self) -> str:
-        return self.config.training.metric or self.config.metric
+    def networks(self) -> Sequence[nn.Module]:
+        return [model.network for model in self.models]
 
     @property
-    def higher_is_better(self) -> bool:
-        return self.metric not in LESS_IS_BETTER
+    def searcher(self) -> TranslationSearch:
+        """The search with the models and limits of this task."""
+        return TranslationSearch(self.models, self.config.writing, self.candidates, self.config.longest)
 
-    def epoch(self, number: int) -> EpochPlan:
-        plan = BatchPlan.shuffled(self._lengths, self.config.batches, self.randomness.numpy("batches", number))
-        rows, copies = self.data.rows["train"], self._member.copies
-        return PairEpoch(self.data.pairs, rows, plan, number, self.device, copies)
+    def _with(self, **sections: Any) -> TranslateTask:
+        """The same models with other sections of the config."""
+        config = self.config.model_copy(update=sections)
+        return TranslateTask(config, self.encoding, self.translator, self.candidates, self.others)
 
-    def loss(self, batch: TranslationBatch) -> BatchLoss:
-        self._model.set_progress(batch.step)
-        return BatchLoss(self._model.loss(batch.source, batch.targets, batch.lengths), batch.tokens, batch.read)
+    # --- reading ------------------------------------------------------------------------------------------------------
 
-    def evaluate(self) -> Evaluation:
-        """Perplexity on dev, and metrics of the translations of evenly spaced dev sentences."""
-        evaluation, dev = self.config.evaluation, self.data.dev
-        scores = self._likelihood("dev")
+    @classmethod
+    def read(
+        cls, config: TranslateConfig, path: Path, counter: ReadCounter, *, gold: bool = True
+    ) -> Iterator[TranslationExample]:
+        if gold:
+            return read_examples(config.data, path, counter)
+        return map(to_example, pairs.read_sources(config.data, path, counter))
+
+    @classmethod
+    def describe_file(cls, config: TranslateConfig, path: Path) -> str:
+        return pairs.describe_pairs(config.data, path, config.data.target_of(path))
+
+    def to_example(self, item: Any) -> TranslationExample:
+        if isinstance(item, TranslationExample):
+            return item
+        if isinstance(item, ParallelText):
+            return to_example(item)
+        if not isinstance(item, str):
+            raise DataError(f"a text must be a string, got {type(item).__name__}: {item!r:.60}. Pass strings.")
+        return TranslationExample(item, "", SourceLocation("input", 0))
+
+    @classmethod
+    def split_key(cls, example: TranslationExample) -> str:
+        return example.source.strip()
+
+    # --- preparation --------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def complete(cls, config: TranslateConfig, note: Callable[[str], None]) -> TranslateConfig:
+        """The config without the default metrics if their package is missing; metrics set by the user must exist."""
+        evaluation = config.evaluation
         if not evaluation.sentences:
-            return Evaluation(scores)
-        chosen = np.unique(np.linspace(0, len(dev) - 1, min(len(dev), evaluation.sentences)).round().astype(int))
-        some = ReferenceTexts([dev.sources[i] for i in chosen], [dev.targets[i] for i in chosen])
-        longest = self.config.search.max_length
-        how: BaseSearchConfig = GreedyConfig(max_length=longest)
-        if evaluation.width > 1:
-            how = BeamConfig(width=evaluation.width, max_length=longest, normalize="gnmt")
-        given = self.predictor.texts(some.sources, how)
-        return Evaluation({**compute_scores(evaluation, some.targets, given), **scores}, _samples(some, given))
+            return config
+        if evaluation.metrics == USUAL and config.training.metric not in USUAL:
+            missing, line = missing_metrics(USUAL, evaluation)
+            if missing:
+                note(f"{line}; perplexity chooses the best checkpoint")
+                return config.model_copy(update={"evaluation": evaluation.model_copy(update={"metrics": ()})})
+        for name in evaluation.metrics:
+            find_metric(name, evaluation)
+        return config
 
-    def _likelihood(self, part: str) -> dict[str, float]:
-        rows = self.data.rows[part]
-        found = pair_log_probs(self._model, self.data.pairs, rows, self.config.batches, self._member.copies)
-        return likelihood_scores(float(found.sum()), int(self.data.pairs.lengths[rows, 1].sum()))
+    @classmethod
+    def prepare(cls, config: TranslateConfig, sources: Sources[TranslationExample], origin: Origin) -> NetworkTraining:
+        """As in the base class, but pairs are stored as token numbers and their texts are not kept in memory."""
+        encoding = cls.load_encoding(config, origin.folder) if origin.folder else None
+        parts, lines = prepare_pairs(config, sources, encoding)
+        train = parts["train"]
+        encoding = train.pairs.encoding
+        origin.randomness.seed_torch("weights")
+        network = build_encoder_decoder(config.model, encoding.sides(train.pairs.target_counts(train.rows)))
+        task = cls(config, encoding, network)
+        if config.writing.candidates:
+            table = learn_candidates(train, config.writing.candidates_each)
+            task.candidates = find_candidates(config, encoding, table)
+        return NetworkTraining(task, Dataset(train, parts["dev"], parts["test"], lines), origin.randomness)
 
-    def test_scores(self) -> dict[str, float]:
-        """The scores on test, translated with the search of the config."""
-        test, evaluation = self.data.test, self.config.evaluation
-        if not len(test):
-            return {}
-        with torch.no_grad():
-            scores = self._likelihood("test")
-            if not evaluation.sentences or not evaluation.metrics:
-                return scores
-            return {**compute_scores(evaluation, test.targets, self.predictor.texts(test.sources)), **scores}
+    @classmethod
+    def fit_encoding(cls, config: TranslateConfig, train: Sequence[TranslationExample], origin: Origin) -> PairEncoding:
+        raise NotImplementedError("prepare() fits the encoding while it stores the pairs")
+
+    @classmethod
+    def load_encoding(cls, config: TranslateConfig, folder: Path) -> PairEncoding:
+        return PairEncoding.load(folder)
+
+    @classmethod
+    def build_network(
+        cls, config: TranslateConfig, encoding: PairEncoding, report: list[str] | None = None
+    ) -> EncoderDecoder:
+        return build_encoder_decoder(config.model, encoding.sides(encoding.target.vocabulary.counts))
+
+    @classmethod
+    def load(cls, config: TranslateConfig, checkpoint: Checkpoint, device: str) -> Self:
+        task = super().load(config, checkpoint, device)
+        if config.writing.candidates:
+            table = load_candidates(checkpoint.folder, len(task.encoding.source.vocabulary))
+            task.candidates = find_candidates(config, task.encoding, table)
+        return task
 
     def save(self, folder: Path) -> None:
-        (folder / CONFIG).write_text(to_toml(self.config), encoding="utf-8")
-        self.data.encoding.save(folder)
-        if self._table is not None:
-            save_candidates(self._table, folder)
+        super().save(folder)
+        if self.candidates is not None:
+            save_candidates(self.candidates.table, folder)
+
+    # --- training -----------------------------------------------------------------------------------------------------
+
+    def encode(self, examples: Sequence[TranslationExample], *, gold: bool = True) -> PairRows:
+        return encode_examples(examples, self.encoding)
+
+    def collate(self, rows: PairRows, index: np.ndarray) -> TranslationBatch:
+        return make_batch(rows.pairs, rows.rows[index], self.device, copies=self.models[0].copies)
+
+    def loss(self, batch: TranslationBatch) -> BatchLoss:
+        loss = self.translator.loss(batch.source, batch.targets, batch.lengths)
+        return BatchLoss(loss, batch.tokens, batch.read)
 
     def describe_batch(self, batch: TranslationBatch) -> str:
         return (
             f"{len(batch.targets)} pairs, longest source {batch.source.ids.shape[1]}, target {batch.targets.shape[1]}"
         )
 
-    def summary(self) -> Sequence[str]:
-        return self.data.lines
+    # --- evaluation ---------------------------------------------------------------------------------------------------
+
+    @property
+    def metric(self) -> str:
+        return self.config.metric
+
+    def find_metric(self, name: str) -> Metric:
+        return find_metric(name, self.config.evaluation)
+
+    def evaluate_rows(self, rows: PairRows) -> TranslateEvaluation:
+        """All the usual metrics of the translations, and the likelihood of the references."""
+        named = self.config.evaluation.metrics
+        more = _REPORTED if not named or any(name in _REPORTED for name in named) else ()
+        wanted = tuple(dict.fromkeys((*named, *more)))
+        missing, line = missing_metrics(wanted, self.config.evaluation)
+        names = tuple(name for name in wanted if name not in missing)
+        return replace(self._evaluate(rows, rows.examples, names, self.config.search), missing=line)
+
+    def evaluate_dev(self, rows: PairRows) -> TranslateEvaluation:
+        """The likelihood of dev, and metrics of the translations of evenly spaced sentences of it."""
+        evaluation, longest = self.config.evaluation, self.config.search.max_length
+        config: BaseSearchConfig = GreedyConfig(max_length=longest)
+        if evaluation.dev_beam_size > 1:
+            config = BeamConfig(beam_size=evaluation.dev_beam_size, max_length=longest, normalize="gnmt")
+        return self._evaluate(rows, self._spaced(rows), evaluation.metrics, config)
+
+    def _spaced(self, rows: PairRows) -> list[TranslationExample]:
+        """The evenly spaced examples that are translated at each evaluation."""
+        n = min(len(rows), self.config.evaluation.sentences)
+        return [rows.examples[i] for i in np.unique(np.linspace(0, len(rows) - 1, n).round().astype(int))]
+
+    def evaluate_test(self, rows: PairRows) -> TranslateEvaluation:
+        """The metrics of training, for translations by the search of the config."""
+        evaluation = self.config.evaluation
+        examples = rows.examples if evaluation.sentences and evaluation.metrics else []
+        return self._evaluate(rows, examples, evaluation.metrics, self.config.search)
+
+    def _evaluate(
+        self,
+        rows: PairRows,
+        examples: Sequence[TranslationExample],
+        names: tuple[str, ...],
+        search: BaseSearchConfig,
+    ) -> TranslateEvaluation:
+        """Translate some examples, and score the references of all rows unless this is an ensemble."""
+        best = [listed[0] for listed in self.searcher.translate(examples, search, _PLAIN)]
+        source = self.encoding.source
+        unknown = [int((source.ids(one.source_tokens) == UNK).sum()) for one in best]
+        sized: list[tuple[str, int]] = []
+        log_probs = np.zeros(0)
+        if not self.others:
+            sized = list(zip((one.target for one in rows.examples), rows.target_lengths.tolist(), strict=True))
+            log_probs = pair_log_probs(self.translator, rows, self.config.batches)
+        return TranslateEvaluation(
+            self.config.evaluation,
+            names,
+            [example.target for example in examples],
+            [one.translation for one in best],
+            sized,
+            log_probs,
+            np.array(unknown, np.int64),
+            np.array([one.truncated for one in best], bool),
+        )
+
+    def show(self, rows: PairRows, result: TranslateEvaluation) -> list[str]:
+        examples = self._spaced(rows)
+        chosen = sorted({0, len(examples) // 2, len(examples) - 1}) if examples else []
+        return [f"{examples[i].source}  →  {result.translations[i]}  (is: {examples[i].target})" for i in chosen]
+
+    # --- prediction ---------------------------------------------------------------------------------------------------
+
+    def predict_stream(
+        self, items: Iterable[Any], options: TranslateOptions | None = None
+    ) -> Iterator[TranslationPrediction]:
+        path = None if options is None else options.constraint
+        return super().predict_stream(items if path is None else self._constrained(items, path), options)
+
+    def _constrained(self, items: Iterable[Any], path: Path) -> Iterator[TranslationExample]:
+        """The examples with their constraints."""
+        listed, n = read_constraints(path), 0
+        constraints = iter(listed) if len(listed) > 1 else repeat(listed[0])
+        for n, item in enumerate(items, start=1):
+            own = next(constraints, None)
+            if own is None:
+                raise DataError(_uneven(path, len(listed), f"{n:,} or more"))
+            yield replace(self.to_example(item), constraints=own)
+        if 1 < len(listed) != n:
+            raise DataError(_uneven(path, len(listed), f"{n:,}"))
+
+    def predict_examples(
+        self, examples: Sequence[TranslationExample], options: TranslateOptions
+    ) -> list[TranslationPrediction]:
+        limited = self if options.max_length is None else self._limited(options.max_length)
+        ranked = limited.searcher.translate(examples, limited.search_config(options), options)
+        several = [options.several and listed[0].log_prob is not None for listed in ranked]
+        return [
+            replace(listed[0], n_best=tuple(listed)) if many else listed[0]
+            for listed, many in zip(ranked, several, strict=True)
+        ]
+
+    def _limited(self, max_length: int) -> TranslateTask:
+        """This model with at most ``max_length`` tokens per translation, for sources of any length."""
+        writing = self.config.writing.model_copy(update={"extra": max_length})
+        return self._with(search=with_max_length(self.config.search, max_length), writing=writing)
+
+    def search_options(self, options: TranslateOptions) -> TranslateTask:
+        limited = self if options.max_length is None else self._limited(options.max_length)
+        return limited._with(search=limited.search_config(options))
+
+    def search_config(self, options: TranslateOptions) -> BaseSearchConfig:
+        """The search of the config, changed by the options."""
+        own = self.config.search
+        if options.samples:
+            return drawn_search(own, options.samples)
+        if options.beam_size == 1 and options.n_best == 1 and options.length_penalty is None:
+            return GreedyConfig.model_validate(own.limits())
+        is_own = options.beam_size is None and options.length_penalty is None
+        if is_own and options.n_best == getattr(own, "n_best", 1):
+            return own
+        config = best_search(own, options.n_best, options.beam_size)
+        if not isinstance(own, RankingConfig):
+            config = config.model_copy(update={"normalize": "gnmt"})
+        if options.length_penalty is not None:
+            config = config.model_copy(update={"normalize": "gnmt", "length_penalty": options.length_penalty})
+        return config
+
+    # --- output -------------------------------------------------------------------------------------------------------
+
+    def format_for(self, options: TranslateOptions) -> str:
+        """Text, or tsv if several translations, scores or alignments are requested."""
+        return "tsv" if options.several or options.scores or options.alignment else "text"
+
+    def warnings(self, prediction: TranslationPrediction, options: TranslateOptions) -> Sequence[str]:
+        """Warnings about truncated translations, unknown texts and missing alignments."""
+        if prediction.log_prob is None:
+            return []
+        writing, longest = self.config.writing, self.config.search.max_length
+        own = (
+            f"the maximum length ({writing.ratio:g} * source tokens + {writing.extra}, rounded up to a multiple of "
+            f"{STEP}, at most {min(longest, self.config.longest or longest):,})"
+        )
+        warnings = [] if prediction.known else [GUESSED]
+        if any(one.attention == () for one in prediction.ranked):
+            warnings.append(_NO_ATTENTION)
+        n_truncated = sum(one.truncated for one in prediction.ranked)
+        return [*warnings, *[truncation_warning("translation", options.max_length, own)] * n_truncated]
+
+    def describe(self, top: int) -> list[str]:
+        source, target = self.encoding.source.vocabulary, self.encoding.target.vocabulary
+        sizes = f"{len(source):,} source tokens and {len(target):,} target tokens"
+        if self.encoding.joint:
+            sizes = f"{len(source):,} tokens for both sides"
+        frequent = sorted(range(len(target)), key=lambda i: -target.counts[i])[:top]
+        return [
+            f"a translator of kind {self.config.model.kind} over {self.config.tokenizer.kind}: {sizes}",
+            f"{self.n_parameters:,} parameters",
+            f"most frequent target tokens: {' '.join(self.encoding.target.shown(target.tokens(frequent)))}",
+        ]
+
+    def draw(self, example: TranslationExample, options: TranslateOptions) -> Picture:
+        """A heat map of the attention weights of each target token (rows) over the source tokens (columns)."""
+        return attention_maps.draw(self.attention(example, options), options)
+
+    def draw_text(self, example: TranslationExample, options: TranslateOptions) -> str:
+        return attention_maps.sketch(self.attention(example, options), options)
+
+    def attention(self, example: TranslationExample, options: TranslateOptions) -> attention_maps.AttentionMaps:
+        """The attention weights for a text by layer and head.
+
+        They are those from the translation to the text, or within one of them if the option ``within`` is set.
+        """
+        chosen = options.model_copy(update={"alignment": True, "n_best": 1, "samples": 0})
+        prediction = self.predict([example], chosen)[0]
+        if prediction.log_prob is None:
+            raise DataError(
+                f"The translation of {example.source!r} is empty, so there is nothing to draw. Use another text."
+            )
+        maps = map_attention(self.models[0], prediction, options.within)
+        if not maps.layers:
+            kind = f"This model of kind {self.config.model.kind!r}"
+            if options.within is not None:
+                raise DataError(f"{kind} has no self-attention within its {options.within}. Use a Transformer.")
+            raise DataError(f"{kind} has no attention to its source to draw. Train one with model.attention.")
+        return maps
+
+    # --- other models -------------------------------------------------------------------------------------------------
+
+    def ensemble(self, others: Sequence[BaseTask[Any, Any, Any, Any]]) -> TranslateTask:
+        """An ensemble of this model and others, which averages their probabilities at every step."""
+        more = list(self.others)
+        for number, other in enumerate(others, start=2):
+            if not isinstance(other, TranslateTask):
+                raise ConfigError(
+                    f"The models of an ensemble must all be of task 'translate', got {other.name!r} as model {number}. "
+                    f"Remove it."
+                )
+            mine, theirs = self.encoding.target.vocabulary, other.encoding.target.vocabulary
+            if mine.symbols != theirs.symbols:
+                raise ConfigError(
+                    f"The models of an ensemble need the same target vocabulary; the one of model {number} "
+                    f"({len(theirs):,} tokens) differs from the first ({len(mine):,} tokens). Train them on the same "
+                    f"pairs with the same options and different seeds, as with --seeds 3."
+                )
+            copies = other.models[0].copies
+            if copies != self.models[0].copies or (copies and other.config.tokenizer != self.config.tokenizer):
+                raise ConfigError(
+                    f"An ensemble with a copy model needs only copy models with the same tokenizer; model {number} is "
+                    f"of kind {other.config.model.kind!r} and does not match the first. Remove one of the two."
+                )
+            more += other.models
+        return TranslateTask(self.config, self.encoding, self.translator, self.candidates, more)
+
+    def export(self, to: str | None, folder: Path, quantization: str | None = None) -> None:
+        """Export the model to CTranslate2 (the default) or ONNX, with its tokenizer and vocabulary."""
+        from catena.tasks.translate.export import export_model
+
+        export_model(to or "ctranslate2", self.translator, self.encoding, folder, quantization)
 
 
-def _samples(texts: ReferenceTexts, given: Sequence[str]) -> list[str]:
-    places = sorted({0, len(given) // 2, len(given) - 1})
-    return [f"{texts.sources[i]}  →  {given[i]}  (is: {texts.targets[i]})" for i in places]
+def _uneven(path: Path, lines: int, texts: str) -> str:
+    return (
+        f"{path} must have 1 line, or one line for each of the {texts} texts, got {lines:,} lines. Leave the line of a "
+        f"text empty if it has no constraint."
+    )

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import torch
-
+from catena.data.examples import Tree
 from catena.randomness import Randomness
+from catena.tasks.base import Origin
 from catena.tasks.classify.config import ClassifyConfig
-from catena.tasks.classify.trees.dataset import prepare_trees
-from catena.tasks.classify.trees.model import new_tree_model
 from catena.tasks.classify.trees.task import TreeTask
+from catena.tasks.neural import NetworkTraining
+from catena.tasks.sources import Sources
 from tests.tasks.classify.helpers import config_of
 
 TREEBANK = """\
@@ -56,7 +56,6 @@ def tree_config(
     return config_of({"model": model, "data": data, "training": training, "batches": batches, **sections})
 
 
-def tree_task(config: ClassifyConfig) -> TreeTask:
-    randomness = Randomness(config.seed)
-    data = prepare_trees(config, randomness)
-    return TreeTask(config, data, new_tree_model(config, data, randomness), torch.device("cpu"), randomness)
+def tree_task(config: ClassifyConfig, sources: Sources[Tree] | None = None) -> NetworkTraining:
+    """A new model with the trees of a config, ready to be trained."""
+    return TreeTask.prepare(config, sources or Sources(TreeTask, config), Origin(Randomness(config.seed)))

@@ -12,6 +12,8 @@ import torch
 from catena.data.readers.brackets import parse
 from catena.errors import ConfigError, DataError
 from catena.tasks.classify.trees.batch import NO_LABEL
+from catena.tasks.classify.trees.task import TreeTask
+from catena.tasks.sources import Sources
 from catena.training.loop import train
 from catena.training.report import SilentReporter
 from tests.laws.resume_laws import killed_anywhere_ends_the_same
@@ -29,7 +31,8 @@ def test_every_kind_overfits_a_small_treebank(model: str, tmp_path: Path) -> Non
     scores = task.evaluate().scores
     assert scores["accuracy"] == 1.0
     assert scores["node_accuracy"] > 0.95
-    assert task.test_scores() == pytest.approx(scores)
+    with torch.no_grad():
+        assert task.task.evaluate_test(task.data.test).scores() == pytest.approx(scores)
 
 
 def test_loss_is_the_mean_over_all_labeled_nodes(tmp_path: Path) -> None:
@@ -38,8 +41,8 @@ def test_loss_is_the_mean_over_all_labeled_nodes(tmp_path: Path) -> None:
     output = task.loss(batch)
     # Only nodes that are not neutral have classes; each is scored in a batch with only its tree.
     total, n = 0.0, 0
-    trees = task.data.trees
-    for row in task.data.train:
+    trees = task.data.train.trees
+    for row in range(len(task.data.train)):
         own = trees.batch(np.array([row]), "all", torch.device("cpu"))
         log_probs = task.model(own).log_softmax(-1)
         for i, label in enumerate(own.labels.tolist()):
@@ -53,7 +56,7 @@ def test_loss_is_the_mean_over_all_labeled_nodes(tmp_path: Path) -> None:
 def test_loss_of_only_the_root(tmp_path: Path) -> None:
     text = "(pos (S (NP dogs) (VP bark)))\n(neg (S (NP cats) (VP bite)))\n"
     task = tree_task(tree_config(tmp_path, {**LSTM, "nodes": "root"}, text))
-    assert task.data.names.names == ("neg", "pos")
+    assert task.task.encoding.names.names == ("neg", "pos")
     assert task.loss(task.epoch(1).batch(0)).items == 2
     assert set(task.evaluate().scores) == {"accuracy", "node_accuracy", "macro_f1", "log_loss"}
 
@@ -73,8 +76,9 @@ def test_loss_options_apply_to_nodes(tmp_path: Path) -> None:
 def test_unlabeled_and_long_trees_are_dropped(tmp_path: Path) -> None:
     path = treebank(tmp_path, TREEBANK + "(2 (2 the) (2 the))\n", "more.txt")
     config = tree_config(tmp_path, LSTM, data={"train": [path], "relabel": ["2="], "max_length": 3})
-    task = tree_task(config)
-    reasons = [dropped.reason for dropped in task.data.tally.dropped]
+    sources = Sources(TreeTask, config)
+    task = tree_task(config, sources)
+    reasons = [dropped.reason for dropped in sources.counter.dropped]
     assert sorted(reasons) == sorted(
         ["longer than max_length=3"] * 2 + ["without a label"] * 3 + ["without a label"] * 2 + ["without a label"] * 2
     )
@@ -83,18 +87,16 @@ def test_unlabeled_and_long_trees_are_dropped(tmp_path: Path) -> None:
 
 
 def test_dev_is_split_from_train_if_missing(tmp_path: Path) -> None:
-    config = tree_config(tmp_path, LSTM, TREEBANK * 3, data={"dev": None, "test": None, "dev_fraction": 0.25})
+    text = "".join(TREEBANK.replace("(2 it)", f"(2 it{i})").replace("(2 film)", f"(2 film{i})") for i in range(3))
+    config = tree_config(tmp_path, LSTM, text, data={"dev": None, "test": None, "dev_fraction": 0.25})
     task = tree_task(config)
     assert (len(task.data.train), len(task.data.dev), len(task.data.test)) == (18, 6, 0)
-    assert task.test_scores() == {}
 
 
 def test_words_not_in_train_are_unknown_and_lowercase_applies(tmp_path: Path) -> None:
     dev = treebank(tmp_path, "(4 (2 A) (4 (4 splendid) (2 Film)))\n", "dev.txt")
     task = tree_task(tree_config(tmp_path, LSTM, data={"dev": dev}))
-    row = task.data.dev[0]
-    words = task.data.trees.words[task.data.trees.forest.nodes_of(np.array([row]))]
-    names = [task.data.encoding.name(int(i)) for i in words if i]
+    names = [task.task.encoding.texts.name(int(i)) for i in task.data.dev.trees.words if i]
     assert names == ["a", "<unk>", "film"]
 
 
@@ -103,7 +105,7 @@ def test_leaf_is_one_token_with_every_tokenizer(tmp_path: Path) -> None:
     task = tree_task(
         tree_config(tmp_path, LSTM, text, tokenizer={"kind": "words", "lowercase": True, "hyphens": "split"})
     )
-    symbols = task.data.encoding.vocabulary.symbols
+    symbols = task.task.encoding.texts.vocabulary.symbols
     assert "do-it-now!" in symbols
     assert "don't" in symbols
 
@@ -150,7 +152,7 @@ def test_files_without_trees_are_rejected(tmp_path: Path) -> None:
         tree_task(tree_config(tmp_path, LSTM, data={"dev": treebank(tmp_path, "pos\tgood\nneg\tbad\n", "texts.txt")}))
     with pytest.raises(DataError, match="got only the label '2' at the nodes of the trees"):
         tree_task(tree_config(tmp_path, LSTM, "(2 (2 a) (2 b))\n"))
-    with pytest.raises(DataError, match="No training tree is left"):
+    with pytest.raises(DataError, match=r"No example of train can be used: .* without a label"):
         tree_task(tree_config(tmp_path, LSTM, data={"relabel": [f"{i}=" for i in range(5)]}))
 
 
@@ -158,7 +160,7 @@ def test_without_tree_right_trains_on_texts(tmp_path: Path) -> None:
     path = treebank(tmp_path, "pos\ta good film\nneg\ta bad film\npos\tgood\nneg\tbad\n" * 5, "texts.tsv")
     config = tree_config(tmp_path, {**LSTM, "without_tree": "right"}, data={"train": [path], "dev": path, "test": None})
     task = tree_task(config)
-    assert task.data.trees.forest.heights.max() == 2
+    assert task.data.train.trees.forest.heights.max() == 2
     assert task.loss(task.epoch(1).batch(0)).items == 3
     train(task, config.training, None, task.randomness, SilentReporter())
     task.model.eval()

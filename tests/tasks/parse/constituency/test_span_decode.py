@@ -12,18 +12,19 @@ import torch
 from catena.data.readers.brackets import to_text
 from catena.data.vocabulary import Labels
 from catena.errors import DataError
-from catena.tasks.application import PredictOptions
-from catena.tasks.parse.constituency.answers import Parsed
+from catena.tasks.options import RankedOptions
 from catena.tasks.parse.constituency.config import SpanParserConfig
 from catena.tasks.parse.constituency.constraints import BracketConstraint
-from catena.tasks.parse.constituency.span_decode import Names, SpanDecoder
-from catena.tasks.parse.constituency.span_model import SpanScores
-from catena.tasks.parse.constituency.span_ranked import best_trees
-from catena.tasks.parse.constituency.trees import LabeledSpan, phrases_to_tree
+from catena.tasks.parse.constituency.span.decode import SpanDecoder, SpanLabels
+from catena.tasks.parse.constituency.span.model import SpanScores
+from catena.tasks.parse.constituency.span.ranked import best_trees
+from catena.tasks.parse.constituency.trees import LabeledSpan, bracketing, phrases_to_tree
+from catena.tasks.parse.predict import ConstituencyPrediction
 from tests.oracle.span_parses import Brackets, best_binary_form, weights_of_trees
+from tests.tasks.parse.constituency.banks import sentence
 
 WORDS = ("a", "b", "c")
-NAMES = Names(Labels(["NP", "S NP"], [5, 3]), Labels(["D", "N"]), "TOP")
+NAMES = SpanLabels(Labels(["NP", "S NP"], [5, 3]), Labels(["D", "N"]), "TOP")
 CHAINS = {1: ("NP",), 2: ("S", "NP")}
 
 
@@ -50,13 +51,13 @@ def listed(given: SpanScores) -> dict[str, float]:
 
 def parsed(
     given: SpanScores,
-    options: PredictOptions,
+    options: RankedOptions,
     decoding: str = "best",
     fixed: tuple[BracketConstraint, ...] | None = None,
-) -> Parsed:
+) -> ConstituencyPrediction:
     settings = SpanParserConfig.model_validate({"decoding": decoding})
-    decoder = SpanDecoder(settings, given, [WORDS], NAMES, None if fixed is None else [fixed])
-    return decoder.parsed(options, torch.Generator().manual_seed(0))[0]
+    decoder = SpanDecoder(settings, given, [sentence(*WORDS, constraint=fixed)], NAMES)
+    return decoder.predictions(options, torch.Generator().manual_seed(0))[0]
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -67,11 +68,11 @@ def test_the_k_best_have_their_exact_probabilities(seed: int) -> None:
     exact = {
         text_of(tree, given): weight / total for tree, weight in weights.items() if any(s[:2] == (0, 2) for s in tree)
     }
-    found = parsed(given, PredictOptions(n_best=6))
-    assert len({to_text(answer.tree) for answer in found.answers}) == 6
-    logs = [answer.log_probability for answer in found.answers]
+    found = parsed(given, RankedOptions(n_best=6))
+    assert len({to_text(answer.tree) for answer in found.ranked}) == 6
+    logs = [answer.log_prob for answer in found.ranked]
     assert logs == sorted(logs, reverse=True)
-    for answer in found.answers:
+    for answer in found.ranked:
         text = to_text(answer.tree)
         if not text.startswith("(TOP"):
             assert answer.probability == pytest.approx(exact[text], rel=1e-5)
@@ -81,9 +82,9 @@ def test_the_k_best_have_their_exact_probabilities(seed: int) -> None:
 def test_k_best_trees_are_distinct_and_sum_to_one(top: str) -> None:
     """A tree with an added top equals the tree that has it, so it is listed once with both probabilities."""
     given = scores(1)
-    names = Names(NAMES.chains, NAMES.tags, top)
-    decoder = SpanDecoder(SpanParserConfig(), given, [WORDS], names)
-    answers = decoder.parsed(PredictOptions(n_best=500), torch.Generator())[0].answers
+    names = SpanLabels(NAMES.chains, NAMES.tags, top)
+    decoder = SpanDecoder(SpanParserConfig(), given, [sentence(*WORDS)], names)
+    answers = decoder.predictions(RankedOptions(n_best=500), torch.Generator())[0].n_best
     texts = [to_text(answer.tree) for answer in answers]
     weights = weights_of_trees(given.spans[0].double().tolist())
     exact: Counter[str] = Counter()
@@ -123,7 +124,7 @@ def test_best_tree_has_the_best_binary_form() -> None:
             weights_of_trees(given.spans[0].double().tolist()),
             key=lambda tree: best_form(given, tree),
         )
-        assert to_text(parsed(given, PredictOptions()).tree) == text_of(best, given)
+        assert to_text(parsed(given, RankedOptions()).tree) == text_of(best, given)
 
 
 def best_form(given: SpanScores, tree: Brackets) -> float:
@@ -133,8 +134,8 @@ def best_form(given: SpanScores, tree: Brackets) -> float:
 def test_sample_frequencies_equal_probabilities() -> None:
     given = scores(1)
     n = 800
-    found = parsed(given, PredictOptions(samples=n))
-    drawn = Counter(to_text(answer.tree) for answer in found.answers)
+    found = parsed(given, RankedOptions(samples=n))
+    drawn = Counter(to_text(answer.tree) for answer in found.ranked)
     wanted = listed(given)
     likely = {text: p for text, p in wanted.items() if p > 0.02}
     assert len(likely) > 5
@@ -146,7 +147,7 @@ def test_confidence_is_the_probability_of_a_bracket() -> None:
     given = scores(2)
     weights = weights_of_trees(given.spans[0].double().tolist())
     total = math.fsum(weights.values())
-    found = parsed(given, PredictOptions(confidence=True))
+    found = parsed(given, RankedOptions(confidence=True))
     for label in ("NP", "S"):
         for i in range(3):
             for j in range(i + 1, 4):
@@ -156,57 +157,50 @@ def test_confidence_is_the_probability_of_a_bracket() -> None:
                     if any((a, b) == (i, j - 1) and label in CHAINS[q] for a, b, q in tree)
                 )
                 if exact >= 0.01:
-                    assert found.confidence(label, i, j) == pytest.approx(exact, rel=1e-4)
+                    assert (found.brackets or {})[label, i, j] == pytest.approx(exact, rel=1e-4)
     assert found.tags is not None
     assert sum(found.tags[0].values()) == pytest.approx(1.0)
 
 
 def test_recall_decoding_has_the_brackets_above_the_price() -> None:
     given = scores(2)
-    sure = parsed(given, PredictOptions(confidence=True), "recall")
-    from catena.tasks.parse.constituency.trees import bracketing
-
-    for label, first, end in bracketing(sure.tree).spans:
-        assert label == "TOP" or sure.confidence(label, first, end) > 0.4
+    sure = parsed(given, RankedOptions(confidence=True), "recall")
+    assert sure.brackets is not None
+    for span in bracketing(sure.tree).spans:
+        assert span[0] == "TOP" or sure.brackets[span] > 0.4
 
 
 def test_given_brackets_are_in_every_tree() -> None:
     given = scores(4)
     fixed = (BracketConstraint(1, 3, "NP", True),)
     for options in (
-        PredictOptions(),
-        PredictOptions(n_best=4),
-        PredictOptions(samples=20),
-        PredictOptions(confidence=True),
+        RankedOptions(),
+        RankedOptions(n_best=4),
+        RankedOptions(samples=20),
+        RankedOptions(confidence=True),
     ):
         for decoding in ("best", "recall"):
             found = parsed(scores(4), options, decoding, fixed)
-            for answer in found.answers:
+            for answer in found.ranked:
                 assert "(NP (" in to_text(answer.tree).replace("(S (NP", "(NP")
-                assert any(label == "NP" and (i, j) == (1, 3) for label, i, j in _spans(answer.tree))
+                assert any(label == "NP" and (i, j) == (1, 3) for label, i, j in bracketing(answer.tree).spans)
     weights = weights_of_trees(given.spans[0].double().tolist())
     kept = {t: w for t, w in weights.items() if any((i, j) == (1, 2) and CHAINS[q][-1] == "NP" for i, j, q in t)}
     total = math.fsum(kept.values())
-    best = parsed(scores(4), PredictOptions(n_best=2), fixed=fixed).answers[0]
+    best = parsed(scores(4), RankedOptions(n_best=2), fixed=fixed).n_best[0]
     wanted = {text_of(tree, given): weight / total for tree, weight in kept.items()}
     assert best.probability == pytest.approx(wanted[to_text(best.tree)], rel=1e-5)
 
 
-def _spans(tree) -> list[tuple[str, int, int]]:  # type: ignore[no-untyped-def]
-    from catena.tasks.parse.constituency.trees import bracketing
-
-    return list(bracketing(tree).spans)
-
-
 def test_given_tag_is_kept_and_unknown_tag_is_rejected() -> None:
     found = parsed(
-        scores(4), PredictOptions(), fixed=(BracketConstraint(0, 1, "D", True), BracketConstraint(1, 2, "N", True))
+        scores(4), RankedOptions(), fixed=(BracketConstraint(0, 1, "D", True), BracketConstraint(1, 2, "N", True))
     )
     assert [leaf.label for leaf in found.tree.leaves()][:2] == ["D", "N"]
     with pytest.raises(DataError, match="the tag 'X' given for word 1 does not occur in training"):
-        parsed(scores(4), PredictOptions(), fixed=(BracketConstraint(0, 1, "X", True),))
+        parsed(scores(4), RankedOptions(), fixed=(BracketConstraint(0, 1, "X", True),))
 
 
 def test_impossible_brackets_are_rejected() -> None:
     with pytest.raises(DataError, match=r"No tree has all the given brackets \(1-2\)"):
-        parsed(scores(4), PredictOptions(), fixed=(BracketConstraint(0, 2, "VP", True),))
+        parsed(scores(4), RankedOptions(), fixed=(BracketConstraint(0, 2, "VP", True),))

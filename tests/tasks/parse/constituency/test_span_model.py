@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from catena.tasks.parse.constituency.config import SpanParserConfig
-from catena.tasks.parse.constituency.span_model import SpanParser, build_span_parser
-from catena.tasks.words.encoding import WordBatch, WordEncoding
-from catena.tasks.words.sentences import Sentence
+from catena.tasks.parse.constituency.span.model import SpanParser, build_span_parser
+from catena.tasks.word_inputs.encoding import WordBatch, WordEncoding
+from catena.tasks.word_inputs.sentences import Sentence
 
 SENTENCES = [Sentence(("a", "b", "c", "d")), Sentence(("d", "a"))]
 SMALL = {

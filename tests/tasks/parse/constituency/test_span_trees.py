@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from catena.data.readers.brackets import read
 from catena.data.vocabulary import Labels
 from catena.tasks.parse.constituency.constraints import BracketConstraint
-from catena.tasks.parse.constituency.span_trees import (
+from catena.tasks.parse.constituency.span.trees import (
     allowed_labels,
     chain_names,
     gold_trees,

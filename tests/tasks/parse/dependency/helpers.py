@@ -10,9 +10,16 @@ import torch
 from catena.config import parse
 from catena.data.examples import ConlluRow, ConlluSentence, SourceLocation
 from catena.data.readers.conllu import write
+from catena.randomness import Randomness
+from catena.tasks.base import Origin
+from catena.tasks.neural import NetworkTraining
 from catena.tasks.parse.config import ParseConfig
 from catena.tasks.parse.dependency.loss import GoldDependencyTrees
 from catena.tasks.parse.dependency.model import ArcScores, Biaffine
+from catena.tasks.parse.dependency.task import DependencyTask
+from catena.tasks.pretrained import Pretrained
+from catena.tasks.runs import load_task
+from catena.tasks.sources import Sources
 
 SMALL_MODEL = {
     "kind": "biaffine",
@@ -66,6 +73,19 @@ def config(folder: Path, sentences: list[ConlluSentence], **sections: object) ->
         **sections,
     }
     return parse(ParseConfig, values)
+
+
+def prepared(made: ParseConfig, seed: int = 0, pretrained: Pretrained | None = None) -> NetworkTraining:
+    """A new model and the data of a config, ready to be trained."""
+    origin = Origin(Randomness(seed), pretrained=pretrained)
+    return DependencyTask.prepare(made, Sources(DependencyTask, made), origin)
+
+
+def load(folder: Path) -> DependencyTask:
+    """The trained parser of a run."""
+    task = load_task(folder, "cpu")
+    assert isinstance(task, DependencyTask)
+    return task
 
 
 def generated(n: int, seed: int, crossing: bool = False) -> list[ConlluSentence]:

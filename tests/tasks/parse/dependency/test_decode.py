@@ -11,7 +11,7 @@ import torch
 
 from catena.data.vocabulary import Labels
 from catena.errors import DataError
-from catena.tasks.application import PredictOptions
+from catena.tasks.options import RankedOptions
 from catena.tasks.parse.dependency import decode
 from catena.tasks.parse.dependency.config import BiaffineParserConfig
 from catena.tasks.parse.dependency.decode import AllowedArcs, DependencyDecoder, Parse
@@ -72,7 +72,7 @@ def test_the_best_parse_is_the_most_probable_labeled_tree(loss: str, trees: str)
         torch.manual_seed(seed)
         scores = scored(0.5 * torch.randn(2, 4, 4, dtype=torch.float64), LENGTHS, seed=seed)
         scores.biaffine.requires_grad_(False)
-        found = DependencyDecoder(settings, scores, NAMES).parses(PredictOptions())
+        found = DependencyDecoder(settings, scores, NAMES).parses(RankedOptions())
         for row, (parse,) in enumerate(found):
             every = listed(settings, scores, row)
             assert as_tree(parse) == max(every, key=every.__getitem__)
@@ -89,7 +89,8 @@ def test_the_best_parse_is_the_most_probable_labeled_tree(loss: str, trees: str)
 @pytest.mark.parametrize(("loss", "trees"), KINDS)
 def test_k_best_parses_are_sorted_with_exact_probabilities(scores: ArcScores, loss: str, trees: str) -> None:
     settings = settings_of(loss, trees)
-    found = DependencyDecoder(settings, scores, NAMES).parses(PredictOptions(n_best=1000))
+    found = DependencyDecoder(settings, scores, NAMES).parses(RankedOptions(n_best=1000))
+    assert len(found) > 0
     for row, parses in enumerate(found):
         every = listed(settings, scores, row)
         assert len(parses) == len(every)  # all trees, and no others
@@ -105,7 +106,8 @@ def test_confidence_is_the_probability_of_all_trees_with_the_arc_and_relation(
     scores: ArcScores, loss: str, trees: str
 ) -> None:
     settings = settings_of(loss, trees)
-    found = DependencyDecoder(settings, scores, NAMES).parses(PredictOptions(n_best=3, confidence=True))
+    found = DependencyDecoder(settings, scores, NAMES).parses(RankedOptions(n_best=3, confidence=True))
+    assert len(found) > 0
     for row, parses in enumerate(found):
         every = listed(settings, scores, row)
         for parse in parses:
@@ -119,7 +121,8 @@ def test_confidence_is_the_probability_of_all_trees_with_the_arc_and_relation(
 def test_sample_frequencies_equal_probabilities(scores: ArcScores, loss: str, trees: str) -> None:
     settings, n = settings_of(loss, trees), 1200
     generator = torch.Generator().manual_seed(0)
-    found = DependencyDecoder(settings, scores, NAMES).parses(PredictOptions(samples=n), generator)
+    found = DependencyDecoder(settings, scores, NAMES).parses(RankedOptions(samples=n), generator)
+    assert len(found) > 0
     for row, parses in enumerate(found):
         every = listed(settings, scores, row)
         counts = Counter(as_tree(parse) for parse in parses)
@@ -141,8 +144,8 @@ def test_constraints_condition_every_parse(scores: ArcScores, loss: str, trees: 
     allowed = AllowedArcs(arcs, relations)
     decoder = DependencyDecoder(settings, scores, NAMES, allowed)
     every = listed(settings, scores, 0, allowed)
-    assert as_tree(decoder.parses(PredictOptions())[0][0]) == max(every, key=every.__getitem__)
-    parses = decoder.parses(PredictOptions(n_best=1000, confidence=True))[0]
+    assert as_tree(decoder.parses(RankedOptions())[0][0]) == max(every, key=every.__getitem__)
+    parses = decoder.parses(RankedOptions(n_best=1000, confidence=True))[0]
     assert {as_tree(p) for p in parses} == set(every)
     for parse in parses:
         assert math.exp(parse.log_prob or 0.0) == pytest.approx(every[as_tree(parse)], abs=1e-5)
@@ -150,7 +153,7 @@ def test_constraints_condition_every_parse(scores: ArcScores, loss: str, trees: 
         for word, (part, sure) in enumerate(zip(as_tree(parse), parse.confidence, strict=True)):
             expected = math.fsum(p for tree, p in every.items() if tree[word] == part)
             assert sure == pytest.approx(expected, abs=1e-5)
-    for parse in decoder.parses(PredictOptions(samples=50))[0]:
+    for parse in decoder.parses(RankedOptions(samples=50))[0]:
         assert as_tree(parse) in every
 
 
@@ -161,10 +164,10 @@ def test_impossible_constraint_gives_no_parse(scores: ArcScores) -> None:
         settings_of("head", "nonprojective"), scores, NAMES, AllowedArcs(arcs, torch.ones(2, 4, 2).bool())
     )
     for options in (
-        PredictOptions(),
-        PredictOptions(n_best=2),
-        PredictOptions(confidence=True),
-        PredictOptions(samples=2),
+        RankedOptions(),
+        RankedOptions(n_best=2),
+        RankedOptions(confidence=True),
+        RankedOptions(samples=2),
     ):
         assert [bool(parses) for parses in decoder.parses(options)] == [False, True]
 
@@ -182,7 +185,7 @@ def test_relations_gathered_a_few_heads_at_a_time_are_the_same(
     scores: ArcScores, loss: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = settings_of(loss, "nonprojective")
-    options = PredictOptions(confidence=True)
+    options = RankedOptions(confidence=True)
     at_once = DependencyDecoder(settings, scores, NAMES).parses(options)
     monkeypatch.setattr(decode, "AT_ONCE", 1)
     assert DependencyDecoder(settings, scores, NAMES).parses(options) == at_once
@@ -191,9 +194,9 @@ def test_relations_gathered_a_few_heads_at_a_time_are_the_same(
 def test_too_long_sentences_are_rejected(scores: ArcScores, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decode, "LONGEST_PROJECTIVE_SUM", 2)
     projective = DependencyDecoder(settings_of("head", "projective"), scores, NAMES)
-    assert projective.parses(PredictOptions())  # the best is found at any length
+    assert projective.parses(RankedOptions())  # the best is found at any length
     with pytest.raises(DataError, match="probabilities over projective trees are limited to sentences of 2 words"):
-        projective.parses(PredictOptions(confidence=True))
+        projective.parses(RankedOptions(confidence=True))
     monkeypatch.setattr(decode, "MOST_SCORES", 31)
     with pytest.raises(DataError, match="3 words need 32 scores of relations, more than 31"):
-        DependencyDecoder(settings_of("head", "nonprojective"), scores, NAMES).parses(PredictOptions(n_best=2))
+        DependencyDecoder(settings_of("head", "nonprojective"), scores, NAMES).parses(RankedOptions(n_best=2))

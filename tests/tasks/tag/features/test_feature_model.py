@@ -15,7 +15,7 @@ from catena.tasks.tag.features.learners import build_learner
 from catena.tasks.tag.features.model import FeatureModel
 from catena.tasks.tag.features.templates import parse_templates
 from catena.tasks.tag.features.weights import build_layout
-from catena.tasks.words.sentences import Sentence
+from catena.tasks.word_inputs.sentences import Sentence
 
 LABELS = ("D", "N", "V")
 TEMPLATES = ("w[0]", "suffix1[0]", "w[-1]")
@@ -99,7 +99,7 @@ def test_tag_pair_features_are_transition_scores(tmp_path: Path) -> None:
     assert chain.steps[1, 1, 2, 0].item() == vector[layout.pair_first[f] + 1]
     assert (chain.steps[0, 1] != 0).sum() == 2
     assert any("tag[-1]|w[0]=b" in line for line in model.describe(LABELS, 9) if line.startswith("features of pairs"))
-    dictionary.save(tmp_path)
+    model.save(tmp_path)
     loaded = FeatureModel.load(tmp_path, templates, "crf", model.tensors())
     assert torch.equal(loaded.chain(sentences).marginals(), chain.marginals())
 

@@ -103,6 +103,7 @@ def test_tag_pair_features_equal_the_definition(all_tags: bool, holes: float) ->
 
 def check_gradient(function: Likelihood, vector: np.ndarray) -> None:
     _, gradient = function(vector)
+    assert len(gradient) == len(vector)
     for i in range(len(vector)):
         step = np.zeros(len(vector))
         step[i] = 1e-5

@@ -13,7 +13,7 @@ from catena.errors import CheckpointError
 from catena.tasks.tag.hmm.em import HmmTables
 from catena.tasks.tag.hmm.model import HmmModel, best_names
 from catena.tasks.tag.hmm.symbols import HmmSymbols, word_shapes
-from catena.tasks.words.sentences import Sentence
+from catena.tasks.word_inputs.sentences import Sentence
 
 RARE = [f"{letter}running" for letter in "abcdef"]
 TEXT = [("the", "cat", "the"), ("cat",), tuple(RARE), ("X1",)]

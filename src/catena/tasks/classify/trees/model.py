@@ -12,12 +12,10 @@ from catena.embeddings.table import Embedding, build_embedding
 from catena.encoders.tree import TreeEncoder
 from catena.encoders.tree_build import build_tree_encoder
 from catena.encoders.tree_recursive import MatrixVectorNetwork
-from catena.randomness import Randomness
 from catena.tasks.classify.config import ClassifyConfig
 from catena.tasks.classify.tree_config import TreeClassifierConfig, TreeLSTMClassifierConfig
 from catena.tasks.classify.trees.batch import WordTrees
-from catena.tasks.classify.trees.dataset import TreeDataset
-from catena.tasks.classify.vectors import InitialVectors, word_vectors
+from catena.tasks.classify.vectors import InitialVectors
 
 
 class TreeClassifier(nn.Module):
@@ -77,15 +75,3 @@ def build_tree_model(
         # The output layer reads raw word vectors, so it starts small at any scale of the vectors.
         nn.init.normal_(model.output.weight, std=0.01)
     return model
-
-
-def new_tree_model(config: ClassifyConfig, data: TreeDataset, randomness: Randomness) -> TreeClassifier:
-    """A model with random weights from the seed, and word vectors if the config names a file of them."""
-    randomness.seed_torch("weights")
-    vectors = None
-    settings = config.model
-    assert isinstance(settings, TreeClassifierConfig)
-    if settings.embedding.mode != "random":
-        vectors, words = word_vectors(settings.embedding, data.encoding)
-        data.lines.append(words)
-    return build_tree_model(config, data.encoding.size, len(data.names), vectors)

@@ -14,7 +14,7 @@ from catena.data.reading import ReadCounter
 from catena.data.tokenize import Tokenizer
 from catena.errors import DataError
 from catena.tasks.classify.config import ClassifyDataConfig
-from catena.tasks.classify.dataset import read_labeled_texts
+from catena.tasks.classify.data import read_labeled_texts
 from catena.tasks.classify.tree_config import TreeClassifierConfig, TreeLSTMClassifierConfig
 from catena.tasks.classify.trees.shape import TreeLimits, TreeShape, branching_tree, build_shape
 
@@ -44,15 +44,15 @@ class TreeReader:
     def fit(self) -> TreeLimits:
         return tree_limits(self.model)
 
-    def trees(self, path: str | Path, tally: ReadCounter) -> Iterator[Tree]:
+    def trees(self, path: Path, counter: ReadCounter, *, gold: bool = True) -> Iterator[Tree]:
         """The trees of a file, each counted as read."""
         if self._is_brackets(path):
-            yield from tally.seen(read_brackets(path, encoding=self.data.encoding))
+            yield from read_brackets(path, encoding=self.data.encoding, counter=counter)
         elif self.model.without_tree == "refuse":
             found = detect_format(path, self.data.encoding)
             raise DataError(f"{path} has no trees (it looks like {found.format}: {found.why}); {NEEDS_TREES}.")
         else:
-            yield from (self.tree_of(example) for example in read_labeled_texts(self.data, path, tally))
+            yield from (self.tree_of(example) for example in read_labeled_texts(self.data, path, counter, gold=gold))
 
     def tree_of(self, example: LabeledText) -> Tree:
         """A tree over the tokens of a text, with the text's label at the root."""
@@ -89,6 +89,6 @@ class TreeReader:
         return {word: "".join(self.tokenizer.tokens(word)) for word in words}
 
     def _is_brackets(self, path: str | Path) -> bool:
-        if self.data.format != "auto":
-            return self.data.format == "brackets"
+        if self.data.input_format != "auto":
+            return self.data.input_format == "brackets"
         return detect_format(path, self.data.encoding).format == "brackets"

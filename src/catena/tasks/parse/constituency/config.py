@@ -11,7 +11,7 @@ from catena.encoders.config import EncoderConfig, Probability, RecurrentConfig
 from catena.search.config import BeamConfig
 from catena.seq2seq.config import EncoderDecoderConfig
 from catena.seq2seq.recurrent_config import RecurrentSeq2SeqConfig as RecurrentSequences
-from catena.tasks.words.config import WordInputConfig
+from catena.tasks.word_inputs.config import WordInputConfig
 
 _Decoding = Literal["auto", "recall", "best"]
 
@@ -114,7 +114,7 @@ class SequenceParserConfig(ConstituencyParserConfig):
     """The model."""
     network: EncoderDecoderConfig = RecurrentSequences(d=256, d_embedding=128, n_layers=2, dropout=0.4)
     """The encoder-decoder: recurrent with attention, transformer, or convolutional."""
-    search: BeamConfig = BeamConfig(width=5)
+    search: BeamConfig = BeamConfig(beam_size=5)
     """The search for trees. Their length is limited by brackets, not by max_length."""
     tags: bool = True
     """Write the tag of each word. If false, each leaf is written as XX, and words get no tags."""

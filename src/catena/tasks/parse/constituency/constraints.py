@@ -68,8 +68,9 @@ def check_given(given: tuple[BracketConstraint, ...], n: int) -> None:
 
 
 def crossing_spans(given: tuple[BracketConstraint, ...], n: int) -> set[tuple[int, int]]:
-    """The spans ``(first, end)`` that cross a required bracket."""
-    found = set()
+    """The spans ``(first, end)`` that cross a required bracket. The brackets are checked first."""
+    check_given(given, n)
+    found: set[tuple[int, int]] = set()
     for first, end, _, wanted in given:
         if wanted:
             found |= {(i, j) for i in range(first) for j in range(first + 1, end)}

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import NamedTuple, TypeVar
 
-from catena.data.examples import SourceLocation, Tree
+import numpy as np
+from jaxtyping import Float
+
+from catena.data.examples import Tree
 from catena.grammar.derivation import NOWHERE
 from catena.grammar.induction import ROOT, TRACE, plain_label
+from catena.grammar.max_recall_parse import expected_brackets, stack_labels
 from catena.metrics.brackets import Bracketing
 
 T = TypeVar("T")
+
+Confidence = dict[tuple[str, int, int], float]
+"""The probability of each bracket ``(label, first, end)``."""
 
 NO_PARSE = "NOPARSE"
 """The top label of a flat tree for a sentence without a parse."""
 UNKNOWN_TAG = "X"
 """The tag of a word that no rule produces."""
+LEAST = 0.01
+"""Brackets with a smaller probability are not reported."""
 
 
 class LabeledSpan(NamedTuple):
@@ -90,19 +101,23 @@ def tree_to_phrases(tree: Tree) -> list[LabeledSpan]:
     return found
 
 
+def phrase_labels(tree: Tree) -> Iterator[str]:
+    """The labels of the nodes above the tags."""
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        if node.word is None:
+            yield node.label
+            waiting.extend(node.children)
+
+
 def bracketing(tree: Tree) -> Bracketing:
     """The tree in the representation of the metrics."""
     spans = tuple((label, first, end) for first, end, labels in tree_to_phrases(tree) for label in labels)
     return Bracketing(tree.words(), tree_tags(tree), spans)
 
 
-def phrases_to_tree(
-    words: Sequence[str],
-    tags: Sequence[str],
-    phrases: Sequence[LabeledSpan],
-    top: str = ROOT,
-    place: SourceLocation = NOWHERE,
-) -> Tree:
+def phrases_to_tree(words: Sequence[str], tags: Sequence[str], phrases: Sequence[LabeledSpan], top: str) -> Tree:
     """The tree of brackets that do not cross; ``top`` is added if none of them contains all words."""
     order = sorted(phrases, key=lambda phrase: (phrase.first, -phrase.end))
     stack: list[tuple[tuple[str, ...], int, list[Tree]]] = [((top,), len(words), [])]
@@ -111,26 +126,93 @@ def phrases_to_tree(
         while at < len(order) and order[at].first == i:
             stack.append((order[at].labels, order[at].end, []))
             at += 1
-        stack[-1][2].append(Tree(tag, (), word, place))
+        stack[-1][2].append(Tree(tag, (), word, NOWHERE))
         while len(stack) > 1 and stack[-1][1] <= i + 1:
             labels, _, below = stack.pop()
-            stack[-1][2].append(_chain(labels, below, place))
+            stack[-1][2].append(_chain(labels, below))
     below = stack[0][2]
-    return below[0] if len(below) == 1 and below[0].word is None else _chain((top,), below, place)
+    return below[0] if len(below) == 1 and below[0].word is None else _chain((top,), below)
 
 
-def _chain(labels: tuple[str, ...], below: list[Tree], place: SourceLocation) -> Tree:
-    node = Tree(labels[-1], tuple(below), None, place)
-    for label in reversed(labels[:-1]):
-        node = Tree(label, (node,), None, place)
-    return node
+def _chain(labels: tuple[str, ...], below: Sequence[Tree]) -> Tree:
+    for label in reversed(labels):
+        below = (Tree(label, tuple(below), None, NOWHERE),)
+    return below[0]
+
+
+# --- expected brackets ------------------------------------------------------------------------------------------------
+
+
+def recall_phrases(
+    counts: Float[np.ndarray, "t u q"],
+    labels: Sequence[str],
+    price: float,
+    above: Mapping[tuple[int, int], float | int],
+) -> list[LabeledSpan]:
+    """The brackets of the tree with the largest expected number of correct ones.
+
+    Args:
+        counts: ``counts[i, j, q]`` is the expected number of labels ``q`` over the words from ``i`` up to ``j``.
+        labels: the names of the labels.
+        price: the least probability of a bracket that is worth including.
+        above: how often one label is directly above another.
+    """
+    chains: dict[tuple[int, int], tuple[str, ...]] = {}
+    for i, j, q in stack_labels(expected_brackets(counts, price), lambda p, q: above.get((p, q), 0.0)):
+        chains[i, j] = (*chains.get((i, j), ()), labels[q])
+    return [LabeledSpan(i, j, chain) for (i, j), chain in chains.items()]
+
+
+def probable_brackets(counts: Float[np.ndarray, "t u q"], labels: Sequence[str]) -> Confidence:
+    """The brackets that are not improbable, with their expected counts, at most 1."""
+    kept = np.argwhere(counts >= LEAST)
+    return {(labels[q], int(i), int(j)): min(1.0, float(counts[i, j, q])) for i, j, q in kept}
+
+
+# --- statistics of sampled trees over the same words ------------------------------------------------------------------
+
+
+def bracket_fractions(trees: Sequence[Tree]) -> Confidence:
+    """The fraction of trees over the same words that have each bracket."""
+    seen = Counter(
+        bracket
+        for tree in trees
+        for bracket in {(label, first, end) for first, end, labels in tree_to_phrases(tree) for label in labels}
+    )
+    return {bracket: n / len(trees) for bracket, n in seen.items()}
+
+
+def tag_fractions(trees: Sequence[Tree]) -> tuple[dict[str, float], ...]:
+    """The fraction of trees in which each word has each tag."""
+    columns = zip(*(tree_tags(tree) for tree in trees), strict=True)
+    return tuple({tag: n / len(trees) for tag, n in Counter(column).items()} for column in columns)
+
+
+def max_expected_recall(trees: Sequence[Tree], price: float) -> Tree:
+    """The tree with the largest expected number of correct brackets under sampled trees (Goodman 1996)."""
+    words = trees[0].words()
+    tops = Counter(tree.label for tree in trees)
+    tags = [max(sorted(fractions), key=fractions.__getitem__) for fractions in tag_fractions(trees)]
+    phrases = [phrase for tree in trees for phrase in tree_to_phrases(tree)]
+    labels = sorted({label for phrase in phrases for label in phrase.labels})
+    number = {label: q for q, label in enumerate(labels)}
+    counts = np.zeros((len(words), len(words) + 1, len(labels)))
+    above: Counter[tuple[int, int]] = Counter()
+    for first, end, chain in phrases:
+        for label in chain:
+            counts[first, end, number[label]] += 1 / len(trees)
+        above.update((number[p], number[q]) for p, q in pairwise(chain))
+    top = max(sorted(tops), key=tops.__getitem__)
+    return phrases_to_tree(words, tags, recall_phrases(counts, labels, price, above), top)
+
+
+# --- other trees over words -------------------------------------------------------------------------------------------
 
 
 def flat(words: Sequence[str], tags: Sequence[str]) -> Tree:
     """A tree with one bracket, for a sentence without a parse."""
-    return Tree(
-        NO_PARSE, tuple(Tree(tag, (), word, NOWHERE) for word, tag in zip(words, tags, strict=True)), None, NOWHERE
-    )
+    leaves = tuple(Tree(tag, (), word, NOWHERE) for word, tag in zip(words, tags, strict=True))
+    return Tree(NO_PARSE, leaves, None, NOWHERE)
 
 
 def relabel_tree(tree: Tree, label: Callable[[int, int, Tree], str]) -> Tree:

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from catena.config import Config
 from catena.encoders.config import EncoderConfig, Probability, RecurrentConfig
-from catena.tasks.words.config import WordInputConfig
+from catena.tasks.word_inputs.config import WordInputConfig
 
 _LossName = Literal["matrix_tree", "eisner", "head", "margin"]
 _TREE_COLUMNS = ("head", "deprel", "deps")

@@ -14,29 +14,29 @@ from torch import Tensor
 from catena.data.examples import ConlluRow, ConlluSentence
 from catena.data.vocabulary import Labels
 from catena.errors import DataError
+from catena.tasks.parse.data import DependencyExample
 from catena.tasks.parse.dependency.decode import AllowedArcs
 from catena.tasks.parse.dependency.trees import word_location
 
 NOT_HEAD, NOT_DEPREL = "NotHead", "NotDeprel"
 
 
-def allowed_arcs(
-    sentences: Sequence[ConlluSentence], constraints: Sequence[ConlluSentence], names: Labels
-) -> AllowedArcs:
-    """The arcs and relations that the constraints allow, for a batch of sentences."""
-    n = 1 + max(len(sentence.words) for sentence in sentences)
-    arcs = torch.ones(len(sentences), n, n, dtype=torch.bool)
-    relations = torch.ones(len(sentences), n, len(names), dtype=torch.bool)
-    for row, (sentence, constraint) in enumerate(zip(sentences, constraints, strict=True)):
-        _check_words(sentence, constraint)
+def allowed_arcs(examples: Sequence[DependencyExample], names: Labels) -> AllowedArcs:
+    """The arcs and relations that the constraints of a batch of sentences allow."""
+    n = 1 + max(len(example.words) for example in examples)
+    arcs = torch.ones(len(examples), n, n, dtype=torch.bool)
+    relations = torch.ones(len(examples), n, len(names), dtype=torch.bool)
+    for row, example in enumerate(examples):
+        constraint: ConlluSentence = example.constraint
+        _check_words(example.words, constraint)
         for number, word in enumerate(constraint.words, start=1):
             _apply_heads(arcs[row], constraint, number, word)
             _apply_relations(relations[row], constraint, number, word, names)
     return AllowedArcs(arcs, relations)
 
 
-def _check_words(sentence: ConlluSentence, constraint: ConlluSentence) -> None:
-    own, theirs = ([word.form for word in s.words] for s in (sentence, constraint))
+def _check_words(own: tuple[str, ...], constraint: ConlluSentence) -> None:
+    theirs = tuple(word.form for word in constraint.words)
     if own != theirs:
         i = next((i for i, (a, b) in enumerate(zip(own, theirs, strict=False)) if a != b), min(len(own), len(theirs)))
         a, b = (words[i] if i < len(words) else "no word" for words in (own, theirs))

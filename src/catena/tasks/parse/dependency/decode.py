@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -25,7 +26,7 @@ from catena.data.vocabulary import Labels
 from catena.errors import DataError
 from catena.numerics import NEG_INF
 from catena.structure.dependency import DependencyDistribution
-from catena.tasks.application import PredictOptions
+from catena.tasks.options import RankedOptions
 from catena.tasks.parse.dependency.config import BiaffineParserConfig
 from catena.tasks.parse.dependency.loss import KINDS
 from catena.tasks.parse.dependency.model import ArcScores
@@ -38,8 +39,7 @@ LONGEST_PROJECTIVE_SUM = 1000
 """Maximum number of words of a sentence for sums over projective trees, whose time is cubic."""
 
 
-@dataclass(frozen=True)
-class Parse:
+class Parse(NamedTuple):
     """A dependency tree: for each word the number of its head, 0 for the root, and its relation.
 
     ``log_prob`` is the log-probability of the labeled tree in nats; ``confidence`` is the probability of each word's
@@ -87,7 +87,7 @@ class DependencyDecoder:
         self.arcs = scores.arcs.float().cpu()
         if allowed is not None:
             self.arcs = torch.where(allowed.arcs, self.arcs, NEG_INF)
-        self.gathered = self._gather()
+        self.summary = self._summarize()
 
     # --- predictions --------------------------------------------------------------------------------------------------
 
@@ -97,12 +97,12 @@ class DependencyDecoder:
         rows = zip(heads.tolist(), relations.tolist(), self.lengths.tolist(), strict=True)
         return [(h[:n], q[:n]) for h, q, n in rows]
 
-    def parses(self, options: PredictOptions, generator: torch.Generator | None = None) -> list[list[Parse]]:
+    def parses(self, options: RankedOptions, generator: torch.Generator | None = None) -> list[list[Parse]]:
         """Parses of each sentence, with the given options; empty if a constraint allows no tree."""
-        if not options.beyond() - {"constraint"}:
+        if not (options.several or options.confidence or options.scores):
             return [[self._parse(h, q)] if -1 not in h else [] for h, q in self.best()]
         self._check_length()
-        summed = self._tree(self.arcs + self.gathered.total)
+        summed = self._tree(self.arcs + self.summary.total)
         log_z = summed.log_partition().double()
         marginals = summed.arc_marginals() if options.confidence else None
         if options.samples:
@@ -111,15 +111,12 @@ class DependencyDecoder:
             heads, relations = self._top(options.n_best)
         else:
             heads, relations = (x[None] for x in self._best())
-        found: list[list[Parse]] = [[] for _ in self.lengths]
-        for some_heads, some_relations in zip(heads, relations, strict=True):
-            for parses, parse in zip(found, self._measured(some_heads, some_relations, log_z, marginals), strict=True):
-                parses += [] if parse is None else [parse]
-        return found
+        ranked = [self._measured(*one, log_z, marginals) for one in zip(heads, relations, strict=True)]
+        return [[parse for parse in parses if parse is not None] for parses in zip(*ranked, strict=True)]
 
     def _best(self) -> tuple[Int[Tensor, "b t"], Int[Tensor, "b t"]]:
-        heads = self._tree(self.arcs + self.gathered.best).argmax()
-        return heads, self._at(self.gathered.which, heads).long()
+        heads = self._tree(self.arcs + self.summary.best).argmax()
+        return heads, self._at(self.summary.which, heads).long()
 
     def _sampled(
         self, summed: DependencyDistribution, n: int, generator: torch.Generator | None
@@ -127,8 +124,8 @@ class DependencyDecoder:
         heads = summed.sample(n, generator)
         relations = []
         for one in heads:
-            chances = self._log_weights_at(one).double().softmax(-1).nan_to_num(1.0)
-            relations.append(torch.multinomial(chances.flatten(0, 1), 1, generator=generator).reshape(one.shape))
+            probabilities = self._log_weights_at(one).double().softmax(-1).nan_to_num(1.0)
+            relations.append(torch.multinomial(probabilities.flatten(0, 1), 1, generator=generator).reshape(one.shape))
         return heads, torch.stack(relations)
 
     def _top(self, k: int) -> tuple[Int[Tensor, "k b t"], Int[Tensor, "k b t"]]:
@@ -144,12 +141,12 @@ class DependencyDecoder:
                     f"the k best parses of a sentence of {length:,} words need {n * n * len(self.names):,} scores of "
                     f"relations, more than {MOST_SCORES:,}. Request only the best parse, or split the sentence."
                 )
-            labels = self._log_weights(self._one(row, n).relations().float().cpu(), row)
+            mask = None if self.allowed is None else self.allowed.relations[row, None, None, :n]
+            labels = self._log_weights(self._one(row, n).relations().float().cpu(), mask)
             tree = KINDS[self.settings.trees](
                 self.arcs[row, None, :n, :n], labels=labels, single_root=self.settings.single_root
             )
-            members = tree.topk(k).members[:, 0]
-            heads[:, row, :length], relations[:, row, :length] = members[..., 0], members[..., 1]
+            heads[:, row, :length], relations[:, row, :length] = tree.topk(k).members[:, 0].unbind(-1)
         return heads, relations
 
     # --- parts --------------------------------------------------------------------------------------------------------
@@ -161,12 +158,13 @@ class DependencyDecoder:
     def _tree(self, arcs: Tensor) -> DependencyDistribution:
         return KINDS[self.settings.trees](arcs, lengths=self.lengths, single_root=self.settings.single_root)
 
-    def _gather(self) -> RelationSummary:
+    def _summarize(self) -> RelationSummary:
         b, n, _ = self.arcs.shape
         step = max(1, AT_ONCE // (b * n * len(self.names)))
+        mask = None if self.allowed is None else self.allowed.relations[:, None]
         best, which, total = [], [], []
         for first in range(0, n, step):
-            weights = self._log_weights(self.scores.relations_from(first, min(n, first + step)).float(), None)
+            weights = self._log_weights(self.scores.relations_from(first, min(n, first + step)).float(), mask)
             top = weights.max(-1)
             best.append(top.values.cpu())
             which.append(top.indices.to(torch.int32).cpu())
@@ -176,19 +174,15 @@ class DependencyDecoder:
                 total.append(weights.logsumexp(-1).cpu())
         return RelationSummary(torch.cat(best, 1), torch.cat(which, 1), torch.cat(total, 1))
 
-    def _log_weights(self, relations: Tensor, row: int | None) -> Tensor:
-        """The log-weights of relations ``[b, h, m, k]``, for one sentence or for all."""
+    def _log_weights(self, relations: Tensor, mask: Tensor | None) -> Tensor:
+        """The log-weights of relations from their scores, with a mask of those that a constraint allows."""
         weights = relations.log_softmax(-1) if self._normalized else relations
-        if self.allowed is None:
-            return weights
-        mine = self.allowed.relations if row is None else self.allowed.relations[row : row + 1, : weights.shape[2]]
-        return torch.where(mine[:, None].to(weights.device), weights, NEG_INF)
+        return weights if mask is None else torch.where(mask.to(weights.device), weights, NEG_INF)
 
     def _log_weights_at(self, heads: Int[Tensor, "b t"]) -> Float[Tensor, "b t k"]:
         """The log-weights of the relations of each word to its head."""
         relations = self.scores.relations_at(heads.to(self.scores.arcs.device)).float().cpu()
-        weights = relations.log_softmax(-1) if self._normalized else relations
-        return weights if self.allowed is None else torch.where(self.allowed.relations[:, 1:], weights, NEG_INF)
+        return self._log_weights(relations, None if self.allowed is None else self.allowed.relations[:, 1:])
 
     def _measured(
         self,
@@ -200,7 +194,7 @@ class DependencyDecoder:
         """A tree of each sentence with its log-probability and, with marginals, its confidence; None without a tree."""
         weights = self._log_weights_at(heads).gather(-1, relations.clamp_min(0)[..., None])[..., 0].double()
         scores = self._at(self.arcs, heads).double() + weights
-        given_arc = (weights - self._at(self.gathered.total, heads)).exp()
+        given_arc = (weights - self._at(self.summary.total, heads)).exp()
         sure = None if marginals is None else (self._at(marginals, heads).double() * given_arc).clamp(0, 1)
         found: list[Parse | None] = []
         for row, n in enumerate(self.lengths.tolist()):

@@ -19,8 +19,8 @@ from torch.nn import functional as F
 
 from catena.encoders.dropout import Dropout
 from catena.tasks.parse.dependency.config import BiaffineParserConfig
-from catena.tasks.words.encoding import WordBatch, WordEncoding
-from catena.tasks.words.model import SentenceEncoder, WordVectorRows, build_sentence_encoder
+from catena.tasks.word_inputs.encoding import WordBatch, WordEncoding
+from catena.tasks.word_inputs.model import SentenceEncoder, WordVectorRows, build_sentence_encoder
 
 
 class Biaffine(nn.Module):
@@ -118,12 +118,5 @@ def build_parser(
     settings: BiaffineParserConfig, encoding: WordEncoding, n_relations: int, vectors: WordVectorRows | None = None
 ) -> BiaffineParser:
     """A parser with random weights."""
-    encoder = build_sentence_encoder(
-        settings.words,
-        settings.encoder,
-        encoding,
-        dropout=settings.dropout,
-        locked=settings.locked,
-        vectors=vectors,
-    )
+    encoder = build_sentence_encoder(settings, encoding, vectors)
     return BiaffineParser(settings, encoder, n_relations)

@@ -1,182 +1,274 @@
-"""The dependency parser as a task of the training loop."""
+"""The dependency parser as a task."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from torch import nn
 
-from catena.checkpoint import CONFIG
-from catena.config import to_toml
-from catena.data.batches import BatchPlan
-from catena.data.config import BatchConfig
-from catena.data.examples import ConlluSentence
-from catena.data.tokenize import build_tokenizer
+from catena.data.batches import pad
+from catena.data.examples import ConlluRow, ConlluSentence, SourceLocation, get_text
+from catena.data.readers.conllu import NO_HEAD, find_head_problem, read
+from catena.data.reading import Dropped
 from catena.data.vocabulary import Labels
-from catena.metrics.attachment import MEASURES, DependencyArc, count_trees
-from catena.randomness import Randomness
-from catena.tasks.kept import TOKENIZER
-from catena.tasks.looped import BatchedEpoch, NeuralTask
-from catena.tasks.parse.config import ParseConfig
-from catena.tasks.parse.dependency.config import METRICS, BiaffineParserConfig
-from catena.tasks.parse.dependency.dataset import DependencyDataset, to_attachments
-from catena.tasks.parse.dependency.decode import DependencyDecoder
+from catena.draw.arcs import draw_arcs
+from catena.draw.picture import Picture
+from catena.errors import DataError
+from catena.metrics.attachment import nonprojective_words
+from catena.tasks.base import DataParts, Origin, by_length
+from catena.tasks.data_warnings import unseen_line
+from catena.tasks.neural import Dataset
+from catena.tasks.parse.config import ConstrainedParseOptions, ParseConfig
+from catena.tasks.parse.data import DependencyExample, ParseExample
+from catena.tasks.parse.dependency.config import BiaffineParserConfig
+from catena.tasks.parse.dependency.constraint import allowed_arcs
+from catena.tasks.parse.dependency.decode import DependencyDecoder, Parse
 from catena.tasks.parse.dependency.loss import GoldDependencyTrees, sentence_losses
-from catena.tasks.parse.dependency.model import BiaffineParser
-from catena.tasks.pretrained import unfreeze_top_layers
-from catena.tasks.words.encoding import EncodedSentences, WordBatch
-from catena.tasks.words.pretrained import pretrained_layer_groups
-from catena.training.task import BatchLoss, EpochPlan, Evaluation
+from catena.tasks.parse.dependency.model import BiaffineParser, build_parser
+from catena.tasks.parse.dependency.trees import (
+    UNKNOWN,
+    get_heads,
+    known_relations,
+    projectivize,
+    reason_to_drop,
+    require_heads,
+    to_arcs,
+    word_location,
+)
+from catena.tasks.parse.evaluation import DependencyEvaluation, count_unseen
+from catena.tasks.parse.predict import DependencyPrediction, set_tree, with_n_best
+from catena.tasks.parse.task import NeuralParseTask, ParseRows, describe_sizes
+from catena.tasks.word_inputs.config import WordInputConfig
+from catena.tasks.word_inputs.encoding import WordBatch, WordEncoding
+from catena.tasks.word_inputs.model import word_vectors
+from catena.tasks.word_inputs.sentences import to_sentence
+from catena.tasks.word_inputs.task import WordTask
+from catena.training.task import BatchLoss
 
 RELATIONS = "relations.json"
-_SAMPLES = 3
-"""Number of dev sentences that are shown with the mistakes in their parses."""
+
+
+@dataclass(frozen=True, eq=False)
+class DependencyEncoding:
+    """The vocabularies of words, and the relations."""
+
+    words: WordEncoding
+    relations: Labels
+
+    def save(self, folder: Path) -> None:
+        self.words.save(folder)
+        self.relations.save(folder / RELATIONS)
+
+    @classmethod
+    def load(cls, settings: WordInputConfig, folder: Path) -> DependencyEncoding:
+        return cls(WordEncoding.load(settings, folder), Labels.load(folder / RELATIONS))
 
 
 @dataclass(frozen=True)
-class ParseBatch:
-    """Sentences and their trees."""
+class DependencyBatch:
+    """Sentences and their trees; ``known`` is the number of words with a known head."""
 
     words: WordBatch
     gold: GoldDependencyTrees
     known: int
-    """Number of words with a known head."""
 
 
-class DependencyTask(NeuralTask):
-    """A dependency parser, its data and its metric."""
+class DependencyTask(
+    WordTask[ParseConfig, DependencyExample, DependencyPrediction, ConstrainedParseOptions],
+    NeuralParseTask[ConlluSentence, DependencyPrediction, ConstrainedParseOptions],
+):
+    """A dependency parser with biaffine scores."""
 
-    what_next = ("predict RUN FILE", "evaluate RUN FILE", "draw RUN TEXT")
+    options_class = ConstrainedParseOptions
+    formats = ("conllu", "tree", "tsv", "csv", "jsonl")
+    tree_format = "conllu"
+    cures: ClassVar[Mapping[str, str]] = {
+        "brackets": "For phrase structure, use --model span.",
+        "text": "For the rules of a grammar, use --model grammar.",
+    }
+    evaluation = DependencyEvaluation
 
-    def __init__(
-        self,
-        config: ParseConfig,
-        data: DependencyDataset,
-        model: BiaffineParser,
-        device: torch.device,
-        randomness: Randomness,
-    ) -> None:
-        assert isinstance(config.model, BiaffineParserConfig)
-        self.config, self.settings, self.data = config, config.model, data
-        self.device, self.randomness = device, randomness
-        self.parser = model.to(device)
-        self._frozen_at_first = pretrained_layer_groups(model.encoder.reader) if config.pretrained else []
+    def __init__(self, config: ParseConfig, encoding: DependencyEncoding, network: BiaffineParser) -> None:
+        super().__init__(config, encoding, network)
+        self.settings, self.relations, self.parser = _settings(config), encoding.relations, network
+        self._n_lifted = 0
 
-    @property
-    def model(self) -> nn.Module:
-        return self.parser
+    # --- data ---------------------------------------------------------------------------------------------------------
 
-    @property
-    def metric(self) -> str:
-        return METRICS[0]
+    @classmethod
+    def from_tree(cls, config: ParseConfig, tree: ConlluSentence) -> DependencyExample | Dropped:
+        problem = find_head_problem(tree, single_root=False)
+        if problem is not None and problem[1] != NO_HEAD:
+            return Dropped(SourceLocation(tree.place.file, problem[0]), problem[1], get_text(tree))
+        return ParseExample(tuple(word.form for word in tree.words), tree, tree.place)
 
-    @property
-    def higher_is_better(self) -> bool:
-        return True
+    @classmethod
+    def from_input(cls, config: ParseConfig, example: ParseExample[Any], item: Any) -> DependencyExample:
+        if isinstance(item, ConlluSentence):
+            return replace(example, tree=item)
+        if columns := _settings(config).words.columns:
+            raise DataError(
+                f"this parser reads {', '.join(columns)} of each word, which plain text does not have. Give CoNLL-U "
+                f"with these columns filled, for example by a tagger."
+            )
+        rows = tuple(ConlluRow(str(i), word, *"________") for i, word in enumerate(example.words, start=1))
+        comments = () if example.text is None else (f"# text = {' '.join(example.text.split())}",)
+        return replace(example, tree=ConlluSentence(rows, comments, example.place))
 
-    def epoch(self, number: int) -> EpochPlan:
-        unfreeze_top_layers(self._frozen_at_first, number, self.config.unfreeze)
-        generator = self.randomness.numpy("batches", number)
-        plan = BatchPlan.shuffled(self.data.sentences.lengths[self.data.train], self.config.batches, generator)
-        return BatchedEpoch(plan, self._batch)
+    @classmethod
+    def read_constraints(cls, path: Path) -> Iterator[ConlluSentence]:
+        return read(path)
 
-    def _batch(self, rows: np.ndarray) -> ParseBatch:
-        data, train = self.data, self.data.train[rows]
-        known = sum(int((data.heads[int(row)] >= 0).sum()) for row in train)
-        return ParseBatch(data.sentences.batch(train, self.device), data.gold(train, self.device), known)
+    @classmethod
+    def fit_encoding(
+        cls, config: ParseConfig, train: Sequence[DependencyExample], origin: Origin
+    ) -> DependencyEncoding:
+        settings = _settings(config).words
+        words = origin.pretrained.encoding.vocabulary if origin.pretrained else None
+        sentences = (to_sentence(example.tree, settings.columns) for example in train)
+        relations = Labels.count(known_relations(example.tree) for example in train)
+        if not len(relations):
+            raise DataError("No word of train has both a head and a relation. Fill the columns HEAD and DEPREL.")
+        return DependencyEncoding(WordEncoding.count(settings, sentences, words), relations)
 
-    def loss(self, batch: ParseBatch) -> BatchLoss:
+    @classmethod
+    def load_encoding(cls, config: ParseConfig, folder: Path) -> DependencyEncoding:
+        return DependencyEncoding.load(_settings(config).words, folder)
+
+    @classmethod
+    def build_network(
+        cls, config: ParseConfig, encoding: DependencyEncoding, report: list[str] | None = None
+    ) -> BiaffineParser:
+        settings = _settings(config)
+        vectors = word_vectors(settings.words, encoding.words, report) if report is not None else None
+        return build_parser(settings, encoding.words, len(encoding.relations), vectors)
+
+    def usable(self, example: DependencyExample) -> DependencyExample | str:
+        """The sentence with a tree that has a nonzero probability under the loss."""
+        tree, settings = example.tree, self.settings
+        problem = find_head_problem(tree, settings.single_root)
+        if problem is not None and problem[1] != NO_HEAD:
+            return problem[1]
+        heads = get_heads(tree)
+        if (reason := reason_to_drop(heads, self.config.data.max_length, settings)) is not None:
+            return reason
+        projective = settings.loss == "eisner" or (settings.loss == "margin" and settings.trees == "projective")
+        if not projective or UNKNOWN in heads or not nonprojective_words(heads):
+            return example
+        self._n_lifted += 1
+        return replace(example, tree=set_tree(tree, projectivize(heads), [word.deprel for word in tree.words]))
+
+    def summarize(self, parts: DataParts[DependencyExample], data: Dataset) -> list[str]:
+        trees = [example.tree for example in (*parts.dev, *parts.test)]
+        for tree in trees:
+            require_heads(tree)
+        unseen = count_unseen((name for tree in trees for name in known_relations(tree)), self.relations)
+        lines = [
+            *describe_sizes(parts, self.encoding.words.unknown_fractions(data)),
+            f"{len(self.relations)} relations: {self.relations.describe(8)}",
+            unseen_line(unseen, "dev and test", "words have a relation"),
+        ]
+        if self._n_lifted:
+            lines.append(
+                f"{self._n_lifted:,} sentences have crossing arcs, which are lifted to make the trees projective"
+            )
+        return [line for line in lines if line]
+
+    # --- training -----------------------------------------------------------------------------------------------------
+
+    def encode(self, examples: Sequence[DependencyExample], *, gold: bool = True) -> ParseRows:
+        columns = self.settings.words.columns
+        words = self.encoding.words.encode(to_sentence(example.tree, columns) for example in examples)
+        return ParseRows(examples, words, words.lengths)
+
+    def encode_tree(self, example: DependencyExample) -> tuple[np.ndarray, np.ndarray]:
+        """The heads and relations of the words, -1 if they are not known."""
+        relations = []
+        for number, word in enumerate(example.tree.words, start=1):
+            try:
+                known = word.deprel != "_" and word.head != "_"
+                relations.append(self.relations.id(word.deprel) if known else UNKNOWN)
+            except DataError as error:
+                raise DataError(f"{word_location(example.tree, number)}: {error}") from None
+        return np.array(get_heads(example.tree), np.int64), np.array(relations, np.int64)
+
+    def collate(self, rows: ParseRows, index: np.ndarray) -> DependencyBatch:
+        trees = self.encoded_trees(rows, index)
+        known = sum(int((heads >= 0).sum()) for heads, _ in trees)
+        words = rows.words.batch(index, self.device)
+        heads, relations = (pad(side, UNKNOWN)[0].to(self.device) for side in zip(*trees, strict=True))
+        return DependencyBatch(words, GoldDependencyTrees(heads, relations, whole=known == words.tokens), known)
+
+    def loss(self, batch: DependencyBatch) -> BatchLoss:
         losses = sentence_losses(self.settings, self.parser(batch.words), batch.gold)
         return BatchLoss(losses.sum() / batch.known, batch.known, batch.words.tokens)
 
-    # --- evaluation ---------------------------------------------------------------------------------------------------
+    # --- prediction ---------------------------------------------------------------------------------------------------
 
-    def evaluate(self) -> Evaluation:
-        references, predictions = self._parsed(self.data.dev)
-        return Evaluation(compute_scores(references, predictions), self._samples(references, predictions))
+    def parse_rows(self, rows: ParseRows, options: ConstrainedParseOptions) -> list[DependencyPrediction]:
+        generator = torch.Generator().manual_seed(options.seed)
 
-    def test_scores(self) -> dict[str, float]:
-        return compute_all_scores(*self._parsed(self.data.test)) if len(self.data.test) else {}
+        def predict(index: np.ndarray) -> list[DependencyPrediction]:
+            examples = [rows.examples[i] for i in index]
+            allowed = None if options.constraint is None else allowed_arcs(examples, self.relations)
+            with torch.inference_mode():
+                scores = self.parser(rows.words.batch(index, self.device))
+                decoder = DependencyDecoder(self.settings, scores, self.relations, allowed)
+                parses = decoder.parses(options, generator)
+            return [self._prediction(*pair, options) for pair in zip(examples, parses, strict=True)]
 
-    def _parsed(self, rows: np.ndarray) -> tuple[list[list[DependencyArc]], list[list[DependencyArc]]]:
-        """The gold trees and the predicted trees of some sentences."""
-        examples = [self.data.examples[int(i)] for i in rows]
-        size = self.config.evaluation.words_at_once
-        found = parse_all(self.parser, self.settings, self.data.sentences, rows, self.data.names, size, self.device)
-        return [to_attachments(e) for e in examples], [
-            with_tags(e, h, q) for e, (h, q) in zip(examples, found, strict=True)
+        return by_length(rows.lengths, self.config.evaluation.words_at_once, predict)
+
+    def _prediction(
+        self, example: DependencyExample, parses: Sequence[Parse], options: ConstrainedParseOptions
+    ) -> DependencyPrediction:
+        if not parses:
+            raise DataError(
+                f"{example.constraint.place}: this constraint allows no tree "
+                f"({'projective' if self.settings.trees == 'projective' else 'any'} trees"
+                f"{' with one root' if self.settings.single_root else ''}). Remove part of it."
+            )
+        if not (options.scores or options.several):
+            parses = [parse._replace(log_prob=None) for parse in parses]
+        made = [
+            DependencyPrediction(words=example.words, text=example.text, sentence=example.tree, **parse._asdict())
+            for parse in parses
+        ]
+        return with_n_best(made, options)
+
+    def predict_empty(self, example: DependencyExample, options: ConstrainedParseOptions) -> DependencyPrediction:
+        empty = Parse((), (), options.missing_score, () if options.confidence else None)
+        return self._prediction(example, [empty], options)
+
+    def compare(
+        self, examples: Sequence[DependencyExample], predictions: Sequence[DependencyPrediction]
+    ) -> DependencyEvaluation:
+        gold, own = [], []
+        for example, one in zip(examples, predictions, strict=True):
+            tree = example.tree
+            gold.append(to_arcs(tree, require_heads(tree), [word.deprel for word in tree.words]))
+            own.append(to_arcs(tree, one.heads, one.relations))
+        return DependencyEvaluation([example.words for example in examples], gold, own, self.relations)
+
+    # --- reports ------------------------------------------------------------------------------------------------------
+
+    def draw(self, example: DependencyExample, options: ConstrainedParseOptions) -> Picture:
+        one = self.predict_to_draw(example, options)
+        return draw_arcs(one.words, one.heads, one.relations, probabilities=one.confidence)
+
+    def describe(self, top: int) -> list[str]:
+        return [
+            f"a biaffine dependency parser: {self.settings.trees} trees, trained by {self.settings.loss}, "
+            f"{len(self.encoding.words.words):,} words, {len(self.relations)} relations, {self.n_parameters:,} "
+            f"parameters",
+            f"relations: {self.relations.describe(top)}",
         ]
 
-    def _samples(self, references: list[list[DependencyArc]], predictions: list[list[DependencyArc]]) -> list[str]:
-        lines = []
-        for i in np.linspace(0, len(references) - 1, min(_SAMPLES, len(references))).astype(int):
-            words = [word.form for word in self.data.examples[int(self.data.dev[i])].words]
-            wrong = [
-                f"{words[j]} ← {words[b.head - 1] if b.head else 'root'} ({b.relation})"
-                for j, (a, b) in enumerate(zip(references[i], predictions[i], strict=True))
-                if (a.head, a.relation) != (b.head, b.relation)
-            ]
-            shown = " ".join(words)
-            shown = shown if len(shown) <= 60 else shown[:57] + "…"
-            mistakes = ", ".join([*wrong[:3], *["…"] * (len(wrong) > 3)])
-            lines.append(f"{shown}  →  " + (f"✗ {mistakes}" if wrong else "✓"))
-        return lines
 
-    # --- saving and reports -------------------------------------------------------------------------------------------
-
-    def save(self, folder: Path) -> None:
-        (folder / CONFIG).write_text(to_toml(self.config), encoding="utf-8")
-        self.data.names.save(folder / RELATIONS)
-        self.data.encoding.save(folder)
-        build_tokenizer(self.config.tokenizer).save(folder / TOKENIZER)
-
-    def describe_batch(self, batch: ParseBatch) -> str:
-        return f"{batch.words.size} sentences, longest {batch.words.longest} words"
-
-    def summary(self) -> Sequence[str]:
-        return self.data.lines
-
-
-def parse_all(
-    parser: BiaffineParser,
-    settings: BiaffineParserConfig,
-    sentences: EncodedSentences,
-    rows: np.ndarray,
-    names: Labels,
-    words_at_once: int,
-    device: torch.device,
-) -> list[tuple[list[int], list[str]]]:
-    """Heads and relations of sentences, in the order of ``rows``; those of similar length are parsed together."""
-    batches = BatchConfig(batch_size=words_at_once, batch_by="tokens")
-    plan = BatchPlan.by_length(sentences.lengths[rows], batches)
-    found: dict[int, tuple[list[int], list[str]]] = {}
-    with torch.inference_mode():
-        for part in plan:
-            scores = parser(sentences.batch(rows[part], device))
-            for place, (heads, relations) in zip(part, DependencyDecoder(settings, scores, names).best(), strict=True):
-                found[int(place)] = heads, [names.name(q) for q in relations]
-    return [found[i] for i in range(len(rows))]
-
-
-def with_tags(example: ConlluSentence, heads: Sequence[int], relations: Sequence[str]) -> list[DependencyArc]:
-    """A predicted tree with the tags and features of the file."""
-    rows = zip(example.words, heads, relations, strict=True)
-    return [DependencyArc(head, relation, word.upos, word.feats) for word, head, relation in rows]
-
-
-def compute_scores(references: list[list[DependencyArc]], predictions: list[list[DependencyArc]]) -> dict[str, float]:
-    """The scores by name, beginning with the one that selects checkpoints."""
-    sums = count_trees(references, predictions).sum(0)
-    return {name: float(MEASURES[name].score(sums)) for name in METRICS}
-
-
-def compute_all_scores(
-    references: list[list[DependencyArc]], predictions: list[list[DependencyArc]]
-) -> dict[str, float]:
-    """The scores of :func:`compute_scores` and those that are too noisy to report at each evaluation."""
-    sums = count_trees(references, predictions).sum(0)
-    return {name: float(measure.score(sums)) for name, measure in MEASURES.items()}
+def _settings(config: ParseConfig) -> BiaffineParserConfig:
+    assert isinstance(config.model, BiaffineParserConfig)
+    return config.model

@@ -1,4 +1,4 @@
-"""Heads of a sentence as integers: tests for trees, and lifting of crossing arcs.
+"""Heads of a sentence as integers: tests for trees, lifting of crossing arcs, and which trees can be trained on.
 
 ``heads[i]`` is the head of word ``i + 1``; 0 is the root, and -1 means that the head is not known.
 """
@@ -7,9 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
+
 from catena.data.examples import ConlluSentence
 from catena.errors import FormatError
-from catena.metrics.attachment import nonprojective_words
+from catena.metrics.attachment import DependencyArc, nonprojective_words
+from catena.structure.dependency import ArcConstraint
+from catena.structure.projective import ProjectiveTree
+from catena.tasks.parse.dependency.config import BiaffineParserConfig
 
 UNKNOWN = -1
 
@@ -17,26 +22,6 @@ UNKNOWN = -1
 def get_heads(sentence: ConlluSentence) -> list[int]:
     """The heads of the words; -1 for ``_`` in the file."""
     return [UNKNOWN if word.head == "_" else int(word.head) for word in sentence.words]
-
-
-def find_cycle(heads: Sequence[int]) -> list[int] | None:
-    """The words of a cycle of heads, from its first word back to it; None if there is none.
-
-    >>> find_cycle([2, 3, 1, 0])
-    [1, 2, 3, 1]
-    """
-    clear: set[int] = set()
-    for word in range(1, len(heads) + 1):
-        way: list[int] = []
-        here, seen = word, set[int]()
-        while here > 0 and here not in clear:
-            if here in seen:
-                return [*way[way.index(here) :], here]
-            way.append(here)
-            seen.add(here)
-            here = heads[here - 1]
-        clear |= seen
-    return None
 
 
 def projectivize(heads: Sequence[int]) -> list[int]:
@@ -57,32 +42,46 @@ def word_location(sentence: ConlluSentence, word: int) -> str:
     return f"{sentence.place.file}:{sentence.place.line + row}"
 
 
-def check_tree(sentence: ConlluSentence, single_root: bool, whole: bool = False) -> list[int]:
-    """The heads of a sentence. Raise FormatError if they are not (a part of) a tree.
-
-    Args:
-        sentence: the sentence of a file.
-        single_root: whether only one word may be attached to the root.
-        whole: whether every word must have a head.
-    """
+def require_heads(sentence: ConlluSentence) -> list[int]:
+    """The heads of a gold tree. Raise FormatError if a word has none."""
     heads = get_heads(sentence)
-    if whole and UNKNOWN in heads:
+    if UNKNOWN in heads:
         word = heads.index(UNKNOWN) + 1
         raise FormatError(
             f"{word_location(sentence, word)}: word {word} ({sentence.words[word - 1].form!r}) has no head, but gold "
             f"trees need one for every word. Fill the column HEAD."
         )
-    if (cycle := find_cycle(heads)) is not None:
-        way = " → ".join(str(word) for word in cycle)
-        raise FormatError(
-            f"{word_location(sentence, cycle[0])}: the heads form a cycle (words {way}), so the sentence is not a "
-            f"tree. Correct the column HEAD, or write _ for unknown heads."
-        )
-    roots = [word for word, head in enumerate(heads, start=1) if head == 0]
-    if single_root and len(roots) > 1:
-        listed = ", ".join(str(word) for word in roots)
-        raise FormatError(
-            f"{word_location(sentence, roots[1])}: the sentence has {len(roots)} roots (words {listed}), but only one "
-            f"is allowed. Correct the column HEAD, or use --model.single-root false."
-        )
     return heads
+
+
+def to_arcs(sentence: ConlluSentence, heads: Sequence[int], relations: Sequence[str]) -> list[DependencyArc]:
+    """A tree in the representation of the metrics, with the tags and features of the sentence."""
+    rows = zip(sentence.words, heads, relations, strict=True)
+    return [DependencyArc(head, relation, word.upos, word.feats) for word, head, relation in rows]
+
+
+def known_relations(sentence: ConlluSentence) -> list[str]:
+    """The relations of the words with a known head."""
+    return [word.deprel for word in sentence.words if word.deprel != "_" and word.head != "_"]
+
+
+def reason_to_drop(heads: list[int], max_length: int, model: BiaffineParserConfig) -> str | None:
+    """Why a sentence with these heads cannot be trained on; None if it can."""
+    if len(heads) > max_length:
+        return f"longer than max_length={max_length}"
+    if all(head == UNKNOWN for head in heads):
+        return "without any head"
+    if UNKNOWN not in heads:
+        return None
+    if model.loss == "margin":
+        return "without all heads, which loss = margin needs"
+    if model.loss == "eisner" and not _may_be_projective(heads, model.single_root):
+        return "partly annotated with crossing arcs, which loss = eisner cannot use"
+    return None
+
+
+def _may_be_projective(heads: list[int], single_root: bool) -> bool:
+    n = len(heads) + 1
+    given = ArcConstraint.partial(torch.tensor([heads]))
+    tree = ProjectiveTree(torch.zeros(1, n, n), single_root=single_root, constraint=given, on_infeasible="-inf")
+    return bool(tree.log_partition().isfinite())

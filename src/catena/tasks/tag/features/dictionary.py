@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Int32, Int64, UInt64
 
 from catena.errors import CheckpointError
-from catena.kernels.feature_keys import enter_keys, fill_keys, insert_keys, look_up_keys, packed_ids
+from catena.kernels.features.cpu_keys import enter_keys, fill_keys, insert_keys, look_up_keys, packed_ids
 from catena.tasks.tag.features.templates import (
     FeatureFunction,
     Template,
@@ -24,7 +24,7 @@ from catena.tasks.tag.features.templates import (
     parse_templates,
     template_columns,
 )
-from catena.tasks.words.sentences import Sentence
+from catena.tasks.word_inputs.sentences import Sentence
 
 BLOCK = 8192
 """Approximate number of tokens that are processed together."""

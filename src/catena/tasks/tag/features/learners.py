@@ -6,7 +6,7 @@ knows nothing of files or of scores on dev.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,13 +14,14 @@ import numpy as np
 from jaxtyping import Float64, Int32
 
 from catena.errors import DivergedError
-from catena.kernels.feature_online import CRF, MARGIN, MEMM, PERCEPTRON, SOFTMAX, learn_sentences
+from catena.kernels.features.cpu_online import CRF, MARGIN, MEMM, PERCEPTRON, SOFTMAX, learn_sentences
 from catena.randomness import Randomness
 from catena.tasks.tag.features.config import FeatureTaggerConfig
 from catena.tasks.tag.features.dictionary import FeatureIds
 from catena.tasks.tag.features.likelihood import Likelihood
 from catena.tasks.tag.features.weights import WeightLayout
 from catena.training.quasi_newton import QuasiNewton
+from catena.training.stepwise import Learner
 
 _PERIOD = 10
 """Number of steps over which the objective must fall by more than the tolerance."""
@@ -28,34 +29,12 @@ _PERIOD = 10
 KINDS = {"crf": CRF, "softmax": SOFTMAX, "memm": MEMM, "perceptron": PERCEPTRON, "margin": MARGIN}
 
 
-class FeatureLearner(ABC):
-    """Base class of learners that train step by step."""
-
-    @property
-    def counts(self) -> bool:
-        """Whether the model is only counted, so that there are no steps."""
-        return False
-
-    @abstractmethod
-    def step(self) -> bool:
-        """Take a step. Returns False if the learner has converged, and then changes nothing."""
-
-    @property
-    @abstractmethod
-    def loss(self) -> float:
-        """The objective per sentence, as of the last step."""
+class FeatureLearner(Learner):
+    """Base class of learners of the weights of a tagger."""
 
     @abstractmethod
     def vector(self) -> Float64[np.ndarray, " n"]:
         """The current parameters."""
-
-    @abstractmethod
-    def arrays(self) -> dict[str, np.ndarray]:
-        """The state for :meth:`restore`."""
-
-    @abstractmethod
-    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Restore the state that :meth:`arrays` returned."""
 
 
 class BatchLearner(FeatureLearner):

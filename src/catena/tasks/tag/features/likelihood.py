@@ -17,8 +17,11 @@ import torch
 from jaxtyping import Float64, Int32, Int64
 
 from catena.errors import DataError
-from catena.kernels.chain_loops import log_rows, normalize_transitions
-from catena.kernels.feature_sums import (
+from catena.kernels.chain.cpu import normalize_transitions
+from catena.kernels.chain.cpu_logs import log_rows
+from catena.kernels.common.threads import in_row_blocks
+from catena.kernels.common.vector_math import add_times, dot
+from catena.kernels.features.cpu_sums import (
     count_tags,
     score_tokens,
     spread_tokens,
@@ -26,8 +29,6 @@ from catena.kernels.feature_sums import (
     sum_stepped_chains,
     sum_tokens,
 )
-from catena.kernels.threads import in_row_blocks
-from catena.kernels.vector_sums import add_times, dot
 from catena.tasks.tag.features.dictionary import FeatureIds
 from catena.tasks.tag.features.weights import WeightLayout, pair_counts
 

@@ -14,12 +14,12 @@ import torch
 from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
-from catena.kernels.feature_sums import score_tokens
+from catena.kernels.features.cpu_sums import score_tokens
 from catena.structure.chain import LinearChain
 from catena.tasks.tag.chains import ChainModel
 from catena.tasks.tag.features.dictionary import FeatureDictionary
 from catena.tasks.tag.features.weights import WeightLayout
-from catena.tasks.words.sentences import Sentence
+from catena.tasks.word_inputs.sentences import Sentence
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,15 +130,18 @@ class FeatureModel(ChainModel):
         return FeatureModel(self.dictionary.kept(kept), slim, vector, self.structure)
 
     def tensors(self) -> dict[str, Tensor]:
-        """The weights to store."""
+        slim = self.slim()
         parts = {
-            "keys": self.dictionary.keys.view(np.int64),
-            "pair_first": self.layout.pair_first,
-            "pair_tag": self.layout.pair_tag,
-            "in_use": self.layout.in_use,
-            "vector": self.vector,
+            "keys": slim.dictionary.keys.view(np.int64),
+            "pair_first": slim.layout.pair_first,
+            "pair_tag": slim.layout.pair_tag,
+            "in_use": slim.layout.in_use,
+            "vector": slim.vector,
         }
         return {name: torch.from_numpy(np.array(part)) for name, part in parts.items()}
+
+    def save(self, folder: Path) -> None:
+        self.slim().dictionary.save(folder)
 
     @classmethod
     def load(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float64, Int32, Int64
 
-from catena.kernels.feature_sums import seen_pairs
+from catena.kernels.features.cpu_sums import seen_pairs
 from catena.tasks.tag.features.dictionary import FeatureIds
 
 _WORTH_A_ROW = 8

@@ -15,7 +15,7 @@ from catena.structure.chain import LinearChain
 from catena.tasks.tag.chains import ChainModel
 from catena.tasks.tag.hmm.em import HmmTables
 from catena.tasks.tag.hmm.symbols import HmmSymbols
-from catena.tasks.words.sentences import Sentence
+from catena.tasks.word_inputs.sentences import Sentence
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,9 +58,11 @@ class HmmModel(ChainModel):
         return lines
 
     def tensors(self) -> dict[str, Tensor]:
-        """The weights to store."""
         parts = {name: getattr(self.tables, name) for name in ("start", "transitions", "end", "emissions")}
         return {name: torch.from_numpy(np.array(part)) for name, part in parts.items()}
+
+    def save(self, folder: Path) -> None:
+        self.symbols.save(folder)
 
     @classmethod
     def load(cls, folder: Path, tensors: Mapping[str, Tensor]) -> HmmModel:

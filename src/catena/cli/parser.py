@@ -1,0 +1,297 @@
+"""The parse of a command line: typed options and positional arguments, in one pass.
+
+A command declares its options as a :class:`CommandOptions` config. A task adds sections: its config for ``train``, the
+options of ``predict`` and how files are read for commands on a run. The names of all of them form one table, so that
+everything wrong is reported at the same time with the nearest valid name. Tested in tests/cli/test_parser.py.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, TypeVar
+
+from catena.config import KIND, Config, ConfigKey, flag_table, keys, override, parse
+from catena.config.flags import next_value
+from catena.errors import CatenaError, ConfigError
+from catena.registry import nearest
+
+O = TypeVar("O", bound="CommandOptions")  # noqa: E741
+S = TypeVar("S", bound=Config)
+
+
+class UsageError(CatenaError):
+    """The command line is invalid: an unknown option or a missing argument. The exit code is 2."""
+
+    exit_code = 2
+
+
+@dataclass(frozen=True)
+class Arg:
+    """How a field of :class:`CommandOptions` appears on the command line, as metadata of its annotation.
+
+    Args:
+        metavar: placeholder of the value in help texts, such as ``FILE``.
+        short: a short name, such as ``-o``.
+        positional: whether it is given without a name; the last one may take any number of values.
+        repeat: whether the option is repeated for several values, which may contain commas.
+    """
+
+    metavar: str = ""
+    short: str = ""
+    positional: bool = False
+    repeat: bool = False
+
+
+class CommandOptions(Config):
+    """Base of the options of a command."""
+
+    usage: ClassVar[str]
+    """The form of the command line, such as ``catena resume RUN``."""
+    example: ClassVar[str] = ""
+    """A complete command line for the help text."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """Options that a task adds to those of a command.
+
+    Args:
+        schema: the config class that has them.
+        data: values that the options override; they select the kinds of nested sections.
+        only: the names of the top-level keys that are options; all if None.
+        title: the heading in help texts.
+    """
+
+    schema: type[Config]
+    data: Mapping[str, Any] = field(default_factory=dict)
+    only: Collection[str] | None = None
+    title: str = ""
+
+    def options(self) -> Iterator[ConfigKey]:
+        """The keys that are options."""
+        return (key for key in keys(self.schema) if self.only is None or key.path[0] in self.only)
+
+    def table(self, data: Mapping[str, Any]) -> dict[str, ConfigKey]:
+        """The keys by the names of their options, for the kinds that ``data`` selects."""
+        table = flag_table(self.schema, data)
+        return {name: key for name, key in table.items() if self.only is None or key.path[0] in self.only}
+
+
+@dataclass(frozen=True)
+class Given:
+    """One option of a command line: its key, and the text of its value."""
+
+    key: ConfigKey
+    text: str
+
+
+@dataclass
+class _Words:
+    """A command line, split into options of each section, positional arguments and problems."""
+
+    given: list[list[Given]]
+    positional: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+
+def parse_command(
+    schema: type[O], argv: Sequence[str], sections: Sequence[Section] = ()
+) -> tuple[O, list[dict[str, Any]]]:
+    """The options of a command, and the values of each section: its data, overridden by options.
+
+    Raises:
+        UsageError: lists everything that is wrong with the command line.
+    """
+    every = [Section(schema), *sections]
+    words = _split(every, argv)
+    if words.problems:
+        raise UsageError(" ".join(dict.fromkeys(words.problems)))
+    values = override({}, [(one.key, one.text) for one in words.given[0] if not get_arg(one.key).repeat])
+    for one in words.given[0]:
+        if get_arg(one.key).repeat:
+            values.setdefault(one.key.path[-1], []).append(one.text)
+    values |= _assign(schema, words.positional)
+    _check_given_once(schema, values)
+    options = parse_values(schema, values)
+    pairs = zip(sections, words.given[1:], strict=True)
+    return options, [override(part.data, [(one.key, one.text) for one in given]) for part, given in pairs]
+
+
+def parse_values(schema: type[S], values: Mapping[str, Any]) -> S:
+    """The options with these values. Raise UsageError with the names of the options if they do not fit."""
+    try:
+        return parse(schema, values, source="the command line")
+    except ConfigError as error:
+        raise UsageError(_as_options(str(error), schema)) from None
+
+
+def first_argument(schema: type[CommandOptions], argv: Sequence[str]) -> str | None:
+    """The first positional argument, as far as it is known before the options of the task are.
+
+    A word after an option that only the task knows may be its value, so it counts only if nothing else is left.
+    """
+    table = flag_table(schema)
+    shorts = _shorts(schema)
+    candidates = []
+    words = list(argv)
+    while words:
+        word = words.pop(0)
+        name = word[2:].partition("=")[0].replace("-", "_")
+        known = shorts.get(word) or (table.get(name) if word.startswith("--") else None)
+        if known is not None:
+            if "=" not in word and not known.is_switch and words:
+                words.pop(0)
+        elif word.startswith("-") and len(word) > 1:
+            if "=" not in word and words and not words[0].startswith("-"):
+                candidates.append(words.pop(0))
+        else:
+            return word
+    return candidates[0] if candidates else None
+
+
+# --- splitting --------------------------------------------------------------------------------------------------------
+
+
+def _split(sections: Sequence[Section], argv: Sequence[str]) -> _Words:
+    """Split a command line by the tables of all sections.
+
+    An option may select a kind, and a kind has its own options, so the tables are made again until they do not change.
+    """
+    data = [section.data for section in sections]
+    tables = [section.table(values) for section, values in zip(sections, data, strict=True)]
+    for _ in range(len(argv) + 1):
+        words = _split_once(sections, tables, argv)
+        chosen = [[(one.key, one.text) for one in some if one.key.path[-1] == KIND] for some in words.given]
+        data = [override(part.data, some) for part, some in zip(sections, chosen, strict=True)]
+        before, tables = tables, [part.table(values) for part, values in zip(sections, data, strict=True)]
+        if [table.keys() for table in tables] == [table.keys() for table in before]:
+            break
+    return words
+
+
+def _split_once(sections: Sequence[Section], tables: Sequence[Mapping[str, ConfigKey]], argv: Sequence[str]) -> _Words:
+    found = _Words([[] for _ in sections])
+    shorts = _shorts(sections[0].schema)
+    words = list(argv)
+    while words:
+        word = words.pop(0)
+        if word == "--":
+            found.positional += words
+            break
+        if word in shorts:
+            found.given[0].append(Given(shorts[word], _value(word, shorts[word], words, found)))
+        elif word in ("-s", "--set"):
+            _take_setting(word, words, tables, found)
+        elif word.startswith("--"):
+            _take_option(word, words, sections, tables, found)
+        elif re.match(r"-[A-Za-z]", word):
+            found.problems.append(f"Unknown option {word}. See --help.")
+        else:
+            found.positional.append(word)
+    return found
+
+
+def _take_option(
+    word: str, words: list[str], sections: Sequence[Section], tables: Sequence[Mapping[str, ConfigKey]], found: _Words
+) -> None:
+    name, has_value, value = word[2:].partition("=")
+    name = name.replace("-", "_")
+    for table, given in zip(tables, found.given, strict=True):
+        if key := table.get(name):
+            given.append(Given(key, value if has_value else _value(word, key, words, found)))
+            return
+        if (key := table.get(name.removeprefix("no_"))) and key.is_switch and name.startswith("no_"):
+            if has_value:
+                found.problems.append(f"--{name.replace('_', '-')} takes no value, got {value!r}. Remove it.")
+            given.append(Given(key, "false"))
+            return
+    if words and not has_value and not words[0].startswith("-"):
+        words.pop(0)  # probably its value
+    found.problems.append(f"Unknown option --{name.replace('_', '-')}. {_suggestion(name, sections, tables)}")
+
+
+def _value(word: str, key: ConfigKey, words: list[str], found: _Words) -> str:
+    try:
+        return next_value(key, words)
+    except ConfigError as error:
+        found.problems.append(str(error))
+        return ""
+
+
+def _take_setting(word: str, words: list[str], tables: Sequence[Mapping[str, ConfigKey]], found: _Words) -> None:
+    """The ``key=value`` after ``-s``."""
+    setting = words.pop(0) if words else ""
+    name, equals, value = setting.partition("=")
+    name = name.replace("-", "_")
+    if not equals:
+        got = repr(setting) if setting else "nothing"
+        found.problems.append(f"{word} must be followed by key=value, got {got}. Write {word} seed=3, for example.")
+        return
+    for table, given in zip(tables[1:], found.given[1:], strict=True):
+        if key := table.get(name):
+            given.append(Given(key, value))
+            return
+    known = [key for table in tables[1:] for key in table]
+    near = nearest(name, known)
+    hint = f"Did you mean {' or '.join(near[:3])}?" if near else "See --help-all."
+    found.problems.append(f"Unknown config key {name}. {hint}")
+
+
+def _suggestion(name: str, sections: Sequence[Section], tables: Sequence[Mapping[str, ConfigKey]]) -> str:
+    """The nearest names, or the full names of keys whose short name is ambiguous or of another kind."""
+    leaf = name.split(".")[-1]
+    full = list(dict.fromkeys(key.dotted for part in sections for key in part.options() if key.path[-1] == leaf))
+    if name in ("json", "jsonl") and (format := tables[0].get("format")):
+        known = [one for one in (name, "json", "jsonl") if one in (format.choices or ("jsonl",))]
+        if known:
+            return f"Did you mean --format {known[0]}?"
+    near = full[:3] or nearest(name, {name for table in tables for name in table})[:3]
+    shown = [f"--{one.replace('_', '-')}" for one in near]
+    return f"Did you mean {' or '.join(shown)}?" if shown else "See --help."
+
+
+# --- fields of commands -----------------------------------------------------------------------------------------------
+
+
+def get_arg(key: ConfigKey) -> Arg:
+    """The command line form of a key."""
+    return next((one for one in key.field.metadata if isinstance(one, Arg)), Arg())
+
+
+def _shorts(schema: type[Config]) -> dict[str, ConfigKey]:
+    return {get_arg(key).short: key for key in keys(schema) if get_arg(key).short}
+
+
+def _assign(schema: type[CommandOptions], words: Sequence[str]) -> dict[str, Any]:
+    """The positional arguments by the names of their fields."""
+    fields = [key for key in keys(schema) if get_arg(key).positional]
+    values: dict[str, Any] = {}
+    left = list(words)
+    for key in fields:
+        if key.is_list:
+            values[key.path[-1]] = left
+            left = []
+        elif left:
+            values[key.path[-1]] = left.pop(0)
+        elif key.field.is_required():
+            raise UsageError(f"{get_arg(key).metavar} is missing. Usage: {schema.usage}.")
+    if left:
+        raise UsageError(f"Unexpected argument {left[0]!r}. Usage: {schema.usage}.")
+    return values
+
+
+def _check_given_once(schema: type[CommandOptions], values: Mapping[str, Any]) -> None:
+    for key in keys(schema):
+        if get_arg(key).positional and key.field.is_required() and not values.get(key.path[-1]):
+            raise UsageError(f"{get_arg(key).metavar} is missing. Usage: {schema.usage}.")
+
+
+def _as_options(message: str, schema: type[Config]) -> str:
+    """A message about fields of a command with the names of their options."""
+    message = message.removeprefix("the command line has an invalid value: ")
+    for key in sorted(keys(schema), key=lambda key: -len(key.dotted)):
+        name = get_arg(key).metavar if get_arg(key).positional else f"--{key.dotted.replace('_', '-')}"
+        message = re.sub(rf"(^|\n  - ){key.dotted}\b", rf"\g<1>{name}", message)
+    return message if message.endswith((".", "?")) else f"{message}. See --help."

@@ -1,0 +1,429 @@
+"""The inspection of one file: one pass over its lines, and one over the examples that a task reads from it."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import NamedTuple
+
+from catena.data.column_choice import lookup
+from catena.data.config import WordTokenizerConfig
+from catena.data.detect import DetectedFormat, detect_format
+from catena.data.encodings import encoding_advice
+from catena.data.examples import SourceLocation
+from catena.data.exchanges import read_exchanges
+from catena.data.files import open_bytes, open_damaged_text
+from catena.data.findings import (
+    CharacterTroubles,
+    Finding,
+    LengthSummary,
+    Level,
+    Lines,
+    Repeats,
+    TagTroubles,
+    TextTroubles,
+)
+from catena.data.label_findings import LabelTroubles
+from catena.data.readers import brackets, conllu
+from catena.data.readers.format import UNKNOWN
+from catena.data.readers.format_rules import slash_rule
+from catena.data.readers.sample import take_sample
+from catena.data.readers.vectors import read_vectors
+from catena.data.reading import ReadCounter
+from catena.data.records import RecordFile, no_value, open_records, read_examples, read_pairs, read_texts
+from catena.data.roles import COMPOSED, ITEMS, LABEL, TEXT, TITLE, ColumnChoice
+from catena.data.tables import RECORD_FORMATS, TABLE_FORMATS, open_table
+from catena.data.texts import text_format
+from catena.data.token_tables import read_columns
+from catena.data.tokenize import build_tokenizer
+from catena.data.values import strip_label
+from catena.errors import CatenaError, FormatError
+
+_MAX_LENGTH = {"classify": 1000}
+"""The maximum number of tokens of a training text, by task."""
+_ONE_SENTENCE = 100
+"""Number of words of a column file above which they are probably not a single sentence."""
+_NO_LINES = ("parquet", "datasets", "xlsx", "folders")
+_TEXT_TASKS = ("lm", "embed")
+_PAIR_TASKS = ("translate", "transduce")
+
+
+@dataclass(frozen=True)
+class ReadSettings:
+    """How the files of an inspection are read. See :func:`catena.data.inspection.inspect`."""
+
+    encoding: str | None = None
+    task: str | None = None
+    format: str | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+    target: Path | None = None
+    multilabel: bool = False
+    label_separator: str | None = None
+    paragraphs: bool = False
+    max_length: int | None = None
+    splits: bool = True
+    """Whether a dev set is split off the training file."""
+
+
+class _Seen(NamedTuple):
+    """One example: its line, its text, and its labels or tags."""
+
+    line: int
+    text: str
+    labels: tuple[str, ...] = ()
+
+
+class Examination:
+    """What is found in one file."""
+
+    def __init__(self, path: Path, settings: ReadSettings, is_train: bool = True) -> None:
+        self.path, self.settings, self.is_train = path, settings, is_train
+        self.encoding = settings.encoding
+        self.detected = DetectedFormat(UNKNOWN, "it could not be read")
+        self.task: str | None = settings.task
+        self.choices: Mapping[str, ColumnChoice] = {}
+        self.counter = ReadCounter()
+        self.findings: list[Finding] = []
+        self.n_lines: int | None = None
+        self.n_examples: int | None = None
+        self.n_words: int | None = None
+        self.blank = Lines()
+        self.troubles, self.texts, self.labels = CharacterTroubles(), TextTroubles(), LabelTroubles()
+        self.characters, self.words = LengthSummary(), LengthSummary()
+        self.label_kind = ""
+        self.repeats = Repeats()
+        self.tags: dict[int, TagTroubles] = {}
+
+    def run(self) -> None:
+        """Examine the file. Invalid content becomes a finding."""
+        try:
+            self._detect()
+            self._scan_lines()
+            if self.detected.format != UNKNOWN:
+                self._read()
+        except CatenaError as error:
+            self.findings.append(Finding("format", "error", str(error)))
+        self._conclude()
+
+    def _detect(self) -> None:
+        found = detect_format(self.path, self.encoding)
+        if self.settings.format is not None:
+            found = DetectedFormat(self.settings.format, "the format was set", {}, found.task)
+        if self.settings.target is not None and self.task is None:
+            found = DetectedFormat(found.format, "sources, with their targets in another file", {}, "translate")
+        self.detected = found
+        self.task = self.task or ("classify" if "label" in self.settings.columns else found.task)
+        if not found.is_known:
+            raise FormatError(found.why)
+        if self.task is None:
+            self.findings.append(Finding("task", "error", f"no task reads this file by itself: {found.why}"))
+
+    def _scan_lines(self) -> None:
+        if self.detected.format in _NO_LINES or self.path.is_dir():
+            return
+        self.n_lines = 0
+        with open_damaged_text(self.path, self.encoding) as lines:
+            for self.n_lines, line in lines:
+                if not line.strip():
+                    self.blank.add(self.n_lines)
+                self.troubles.add(self.n_lines, line)
+                if self.detected.format == "text":
+                    self.texts.add_line(line)
+        if self.troubles.undecoded.count:
+            self._report_encoding()
+
+    def _report_encoding(self) -> None:
+        """Report the lines that cannot be decoded, and read the rest of the file nevertheless."""
+        lines = self.troubles.undecoded
+        with open_bytes(self.path) as stream:
+            advice = encoding_advice(stream, self.encoding)
+        many = "1 line is" if lines.count == 1 else f"{lines.count:,} lines are"
+        message = f"{many} not {self.encoding or 'UTF-8'}. {advice}"
+        self.findings.append(Finding("encoding", "error", message, lines.count, tuple(lines.first)))
+        self.encoding = "latin-1"  # decodes anything
+
+    # --- examples -----------------------------------------------------------------------------------------------------
+
+    def _read(self) -> None:
+        readers: dict[str, Callable[[], Iterator[_Seen]]] = {
+            "classify": self._labeled_texts,
+            "tag": self._tagged_sentences,
+            "parse": self._trees,
+            "converse": self._exchanges,
+            "compose": self._compositions,
+            **dict.fromkeys(_PAIR_TASKS, self._pairs),
+            **dict.fromkeys(_TEXT_TASKS, self._plain_texts),
+        }
+        limit = self.settings.max_length or _MAX_LENGTH.get(self.task or "")
+        tokenizer = build_tokenizer(WordTokenizerConfig()) if limit is not None else None
+        self.n_examples = 0
+        for seen in readers.get(self.task or "", self._rows)():
+            # A text of n tokens has at least n characters, so that few texts are tokenized.
+            may_be_long = limit is not None and self.is_train and len(seen.text) > limit
+            if may_be_long and tokenizer is not None and len(tokenizer.tokens(seen.text)) > (limit or 0):
+                self.counter.drop(f"longer than max_length={limit}", self._place(seen.line), seen.text)
+                continue
+            self.n_examples += 1
+            self._add(seen)
+
+    def _place(self, line: int) -> SourceLocation:
+        return SourceLocation(str(self.path), line)
+
+    def _add(self, seen: _Seen) -> None:
+        self.characters.add(len(seen.text))
+        self.words.add(len(seen.text.split()))
+        self.texts.add(seen.line, seen.text)
+        self.repeats.add(seen.line, seen.text, seen.labels)
+        if self.label_kind == "labels":
+            self.labels.add(seen.line, seen.text, seen.labels)
+        else:
+            for label in seen.labels:
+                self.labels.counts[label] += 1
+                self.labels.first_line.setdefault(label, seen.line)
+        if self.detected.format in _NO_LINES:
+            self.troubles.add(seen.line, seen.text)
+
+    def _labeled_texts(self) -> Iterator[_Seen]:
+        self.label_kind = "labels"
+        if self.detected.format == "brackets":
+            for tree in brackets.read(self.path, encoding=self.encoding, counter=self.counter):
+                yield _Seen(tree.place.line, " ".join(tree.words()), (tree.label,))
+            return
+        self._describe_labels()
+        examples = read_examples(
+            self.path,
+            format=self._record_format(),
+            columns={role: self.settings.columns[role] for role in ("text", "label") if role in self.settings.columns},
+            separator=self.settings.label_separator,
+            multilabel=self.settings.multilabel,
+            encoding=self.encoding,
+            counter=self.counter,
+        )
+        for example in examples:
+            yield _Seen(example.place.line, example.text, example.labels)
+
+    def _record_format(self) -> str | None:
+        """The format to read in, or None to use what was detected, with its options."""
+        return self.settings.format
+
+    def _describe_labels(self) -> None:
+        """Remember the columns, and look at cells with lists or invisible characters."""
+        given = {role: self.settings.columns[role] for role in ("text", "label") if role in self.settings.columns}
+        file = open_records(
+            self.path, (TEXT, LABEL), format=self._record_format(), columns=given, encoding=self.encoding
+        )
+        self.choices = file.choices
+        label = file.choices["label"]
+        if label.one_hot or file.detected.format not in TABLE_FORMATS:
+            return
+        values = [lookup(row, label.columns[0]) for row in file.table.sample]
+        cells = [value for value in values if isinstance(value, str)]
+        lists = sum(cell.strip().startswith("[") for cell in cells)
+        if lists:
+            message = f"the cells of {label} spell lists, which are read as several labels: {cells[0][:40]!r}"
+            self.findings.append(Finding("lists-in-cells", "warning", message, lists))
+        if self.troubles.invisible.count or any("\xa0" in cell for cell in cells):
+            self._find_invisible(file, label)
+
+    def _find_invisible(self, file: RecordFile, label: ColumnChoice) -> None:
+        for row in file.table.rows(None):
+            cell = lookup(row.values, label.columns[0]) if row.problem is None else None
+            if isinstance(cell, str):
+                self.labels.add_raw(row.place.line, cell, strip_label(cell))
+
+    def _tagged_sentences(self) -> Iterator[_Seen]:
+        self.label_kind = "tags"
+        encoding, n_words, spaced = self.encoding, 0, Lines()
+        if self.detected.format == "conllu":
+            self.label_kind = "universal tags"
+            for sentence in conllu.read(self.path, encoding=encoding, counter=self.counter, heads=False):
+                n_words += len(sentence.words)
+                tags = tuple(word.upos for word in sentence.words)
+                yield _Seen(sentence.place.line, " ".join(word.form for word in sentence.words), tags)
+        elif self.detected.format == "columns":
+            for rows in read_columns(self.path, encoding=encoding, counter=self.counter, **self.detected.options):
+                n_words += len(rows.rows)
+                self._check_tags(rows.place.line, rows.rows)
+                for i, word in enumerate(rows.column(0)):
+                    if " " in word:
+                        spaced.add(rows.place.line + i)
+                yield _Seen(rows.place.line, " ".join(rows.column(0)), rows.column(-1) if len(rows.rows[0]) > 1 else ())
+        else:
+            raise FormatError(f"{self.path} has no words with tags: it is {self.detected.why}. Pass another file.")
+        self.n_words = n_words
+        self.findings += spaced.finding("spaced", "note", "a word has a blank inside", "{} words have a blank inside")
+
+    def _check_tags(self, line: int, rows: tuple[tuple[str, ...], ...]) -> None:
+        for j in range(1, len(rows[0])):
+            troubles = self.tags.setdefault(j, TagTroubles())
+            if troubles.is_bio:
+                troubles.add(line, [row[j] for row in rows])
+
+    def _trees(self) -> Iterator[_Seen]:
+        encoding, self.n_words = self.encoding, 0
+        if self.detected.format == "brackets":
+            self.label_kind = "root labels"
+            for tree in brackets.read(self.path, encoding=encoding, counter=self.counter):
+                words = brackets.spoken(tree)
+                self.n_words += len(words)
+                if words:
+                    yield _Seen(tree.place.line, " ".join(words), (tree.label,))
+                else:
+                    self.counter.drop("without a word", tree.place, " ".join(tree.words()))
+        elif self.detected.format == "conllu":
+            self.label_kind = "universal tags"
+            yield from self._dependency_trees()
+        else:
+            raise FormatError(f"{self.path} has no trees: it is {self.detected.why}. Pass another file.")
+
+    def _dependency_trees(self) -> Iterator[_Seen]:
+        unknown, headless, n = Lines(), 0, 0
+        for sentence in conllu.read(self.path, encoding=self.encoding, counter=self.counter):
+            n += 1
+            problem = conllu.find_head_problem(sentence)
+            text = " ".join(word.form for word in sentence.words)
+            headless += all(word.head == "_" for word in sentence.words)
+            if problem is not None and problem[1] != conllu.NO_HEAD:
+                self.counter.drop(problem[1], self._place(problem[0]), text)
+                continue
+            if problem is not None:
+                unknown.add(problem[0])
+            self.n_words = (self.n_words or 0) + len(sentence.words)
+            yield _Seen(sentence.place.line, text, tuple(word.upos for word in sentence.words))
+        if n and headless == n:
+            message = "no word has a head, so there are no trees to learn; 'catena train tag' learns the tags"
+            self.findings.append(Finding("heads", "error", message))
+        else:
+            self.findings += unknown.finding(
+                "heads", "warning", "a sentence has a word without a head", "{} sentences have a word without a head"
+            )
+
+    def _exchanges(self) -> Iterator[_Seen]:
+        """One example for each dialogue, with its turns as text."""
+        given = {role: column for role, column in self.settings.columns.items() if role in ("context", "response")}
+        before = None
+        found = read_exchanges(
+            self.path,
+            kind="dialogue" if self.detected.format == "text" else None,
+            columns=given,
+            encoding=self.encoding,
+            counter=self.counter,
+        )
+        for exchange in found:
+            if exchange.place == before:
+                continue
+            before = exchange.place
+            self.counter.saw()
+            yield _Seen(exchange.place.line, " / ".join((*exchange.context, *exchange.responses[:1])))
+
+    def _compositions(self) -> Iterator[_Seen]:
+        roles = (replace(TITLE, required=False), replace(ITEMS, required=False), COMPOSED)
+        given = {role: column for role, column in self.settings.columns.items() if role in ("title", "items", "text")}
+        file = open_records(self.path, roles, format=self._record_format(), columns=given, encoding=self.encoding)
+        self.choices = file.choices
+        for record in file.read(self.counter):
+            if record["title"] or record["items"]:
+                yield _Seen(record.place.line, record["text"])
+            else:
+                self.counter.drop("without a title and items", record.place, record["text"])
+
+    def _pairs(self) -> Iterator[_Seen]:
+        given = {role: column for role, column in self.settings.columns.items() if role in ("source", "target")}
+        target = self.settings.target if self.is_train else None
+        joined, n = Lines(), 0
+        pairs = read_pairs(
+            self.path,
+            target,
+            format=None if target is not None else self._record_format(),
+            columns=given,
+            encoding=self.encoding,
+            counter=self.counter,
+        )
+        for pair in pairs:
+            n += 1
+            if any(mark in pair.target for mark in (", ", "; ", " / ")):
+                joined.add(pair.place.line)
+            yield _Seen(pair.place.line, pair.source)
+        if self.task == "transduce" and n >= 10 and joined.count > 0.5 * n:
+            message = f"{joined.count:,} targets seem to hold several, separated by a comma, such as two pronunciations"
+            self.findings.append(Finding("joined-targets", "warning", message, joined.count, tuple(joined.first)))
+
+    def _plain_texts(self) -> Iterator[_Seen]:
+        format = self.settings.format or text_format(self.path)
+        found = read_texts(
+            self.path,
+            format=format,
+            text_column=self.settings.columns.get("text"),
+            paragraphs=self.settings.paragraphs,
+            encoding=self.encoding,
+            counter=self.counter,
+        )
+        for example in found:
+            yield _Seen(example.place.line, example.text)
+        if format == "text" and (slashed := slash_rule(take_sample(self.path, self.encoding))) is not None:
+            self.findings.append(Finding("slashed", "warning", f"the lines are {slashed.why}, not plain text"))
+
+    def _rows(self) -> Iterator[_Seen]:
+        """The records of a file that no task reads by itself, or the words of a file of vectors."""
+        if self.detected.format == "vectors":
+            yield from self._vectors()
+        if self.detected.format not in RECORD_FORMATS:
+            return
+        table = open_table(self.path, self.detected.format, self.detected.options, self.encoding)
+        for row in table.rows(None):
+            self.counter.saw()
+            if row.problem is None:
+                yield _Seen(row.place.line, row.raw)
+            else:
+                self.counter.drop(row.problem, row.place, row.raw)
+
+    def _vectors(self) -> Iterator[_Seen]:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            found = read_vectors(self.path)
+        self.findings += [Finding("duplicate", "warning", str(warning.message)) for warning in caught]
+        for line, word in enumerate(found.words, start=1):
+            self.counter.saw()
+            yield _Seen(line, word)
+
+    # --- conclusions --------------------------------------------------------------------------------------------------
+
+    def dropped(self) -> dict[str, int]:
+        """The number of dropped examples for each reason, the most frequent first."""
+        return dict(Counter(dropped.reason for dropped in self.counter.dropped).most_common())
+
+    def _conclude(self) -> None:
+        self.findings += self._dropped_findings()
+        for note in self.counter.notes():
+            self.findings.append(Finding("unusual", "warning", note))
+        self.findings += self.troubles.findings()
+        self.findings += self.texts.findings()
+        if self.detected.format == "columns" and self.n_examples == 1 and (self.n_words or 0) > _ONE_SENTENCE:
+            message = f"there is no blank line between sentences, so all {self.n_words:,} words are one sentence"
+            self.findings.append(Finding("one-sentence", "warning", message))
+        for j, troubles in self.tags.items():
+            self.findings += troubles.findings(j + 1)
+        if self.label_kind == "labels":
+            splits = self.settings.splits and self.is_train
+            self.findings += self.labels.findings(multilabel=self.settings.multilabel, splits=splits)
+        self.findings += self.repeats.findings("note" if self.task in _TEXT_TASKS else "warning")
+        if self.is_train and not any(finding.level == "error" for finding in self.findings):
+            self.findings += self._too_few()
+
+    def _dropped_findings(self) -> Iterator[Finding]:
+        by_reason: dict[str, Lines] = {}
+        for dropped in self.counter.dropped:
+            by_reason.setdefault(dropped.reason, Lines()).add(dropped.place.line)
+        for reason, lines in by_reason.items():
+            level: Level = "note" if reason in (no_value(TEXT), "comments") else "warning"
+            kind = {"without a label": "no-label", "empty": "empty"}.get(reason, "dropped")
+            yield Finding(kind, level, f"{lines.count:,} dropped, {reason}", lines.count, tuple(lines.first))
+
+    def _too_few(self) -> Iterator[Finding]:
+        if not self.n_examples:
+            yield Finding("nothing", "error", "nothing is left to learn from; add data")
+        elif self.n_examples == 1 and self.settings.splits and self.task is not None:
+            yield Finding("too-few", "error", "one example cannot be split into train and dev; add data or a dev file")

@@ -1,0 +1,355 @@
+"""Files of conversations as exchanges: a context and its responses.
+
+pairs        a table or lines of context<TAB>response; the columns are named question and answer or similar, set by the
+             user, or the only two
+labeled      a table with context, response and label 1 or 0; consecutive rows with the same context belong together
+distractors  a table with context, response and distractor_0, distractor_1, …
+responses    JSON with context (question, prompt, …) and response, responses, answer, completion, …; optionally
+             distractors, or random_negative_responses and adversarial_negative_responses (DailyDialog++)
+turns        JSON with turns, messages, … (strings, or objects with text and speaker, content and role)
+dialogue     lines of turns, as in :mod:`~catena.data.readers.dialogue_lines`
+
+In tables, the turns of a context are separated by ``__eot__``, as in the Ubuntu corpus. System turns are not turns.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from catena.data.column_choice import lookup
+from catena.data.detect import detect_format
+from catena.data.dialogue import Exchange, to_exchanges
+from catena.data.examples import SourceLocation
+from catena.data.readers import dialogue_lines
+from catena.data.readers.dialogue_lines import END_OF_UTTERANCE, may_be_speaker
+from catena.data.readers.format import UNKNOWN
+from catena.data.readers.layout import find_layout
+from catena.data.readers.rows import NO_RECORDS
+from catena.data.readers.sample import Sample, take_sample
+from catena.data.reading import DamagedRecords, ReadCounter
+from catena.data.records import RecordFile, open_records
+from catena.data.roles import CONTEXT_COLUMNS, RESPONSE_COLUMNS, SOURCE, TARGET, TURN_COLUMNS, find_column, find_pair
+from catena.data.tables import Table, open_table
+from catena.data.values import to_text
+from catena.errors import FormatError
+from catena.registry import did_you_mean
+
+KINDS = ("pairs", "labeled", "distractors", "responses", "turns", "dialogue")
+END_OF_TURN = "__eot__"
+_DISTRACTOR = re.compile(r"distractor[_ ]?(\d+)$", re.IGNORECASE)
+_GOOD = ("positive_responses", "responses", *RESPONSE_COLUMNS)
+_SPEAKERS = ("speaker", "role", "from", "name")
+_SAID = ("text", "content", "value", "utterance")
+_NOT_SPEAKERS = frozenset(("system", "developer", "tool", "function"))
+"""Roles of turns that nobody says."""
+
+
+@dataclass(frozen=True)
+class ConversationFormat:
+    """The kind of a file of conversations, how it is stored, and the evidence."""
+
+    kind: str
+    stored: str
+    why: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+def split_turns(text: str) -> tuple[str, ...]:
+    """The turns of a context in one line: the text between ``__eot__`` marks, without utterance marks."""
+    parts = (part.replace(END_OF_UTTERANCE, " ") for part in text.split(END_OF_TURN))
+    return tuple(" ".join(part.split()) for part in parts if part.strip())
+
+
+# --- format detection -------------------------------------------------------------------------------------------------
+
+
+def detect_conversations(
+    path: Path, encoding: str | None = None, columns: Mapping[str, str] | None = None
+) -> ConversationFormat:
+    """The kind of a file of conversations.
+
+    Args:
+        path: the file.
+        encoding: UTF-8 if omitted.
+        columns: the columns of "context" and "response", if the user sets them.
+
+    Raises:
+        FormatError: if the file has no conversations, with the cure.
+    """
+    sample = take_sample(path, encoding)
+    found = detect_format(path, encoding)
+    if found.format == UNKNOWN:
+        raise FormatError(found.why)
+    if found.format in ("json", "jsonl", "parquet", "datasets", "xlsx"):
+        return _of_table(open_table(path, found.format, found.options, encoding), found.format, columns)
+    if columns:
+        return ConversationFormat("pairs", "tsv" if _has_tabs(sample) else "csv", "its columns are set")
+    named = _names_of_both(sample)
+    if not named and found.format in ("dialogue", "text") and not sample.is_named(".csv", ".tsv"):
+        return ConversationFormat("dialogue", "text", f"its lines are turns ({found.why.split(';')[0]})")
+    layout = find_layout(sample.numbered(), "csv" if sample.is_named(".csv") else "", sample.whole, named)
+    if layout is None or layout.width < 2 or _names_speakers(sample):
+        return ConversationFormat("dialogue", "text", "its lines are turns")
+    stored, options = "tsv" if layout.layout.delimiter == "\t" else "csv", {"layout": layout.layout}
+    return replace(_of_table(open_table(path, stored, options, encoding), stored, columns), options=options)
+
+
+def _names_of_both(sample: Sample) -> set[str]:
+    """The fields of the first line that name a context and a response, if it has both."""
+    fields = [part.strip().strip('"') for part in re.split(r"[\t,;|]", sample.filled[0])]
+    context = next((name for name in fields if name.casefold() in CONTEXT_COLUMNS), None)
+    others = [name for name in fields if name != context]
+    response = next((name for name in others if name.casefold() in RESPONSE_COLUMNS), None)
+    return {context, response} if context is not None and response is not None else set()
+
+
+def _has_tabs(sample: Sample) -> bool:
+    return sum("\t" in line for line in sample.filled) > 0.5 * len(sample.filled)
+
+
+def _names_speakers(sample: Sample) -> bool:
+    """Whether the texts before the tabs are names of speakers: short, not sentences, in a file with blank lines."""
+    before = [line.split("\t")[0].strip() for line in sample.filled if "\t" in line]
+    return bool(before) and len(sample.filled) < len(sample.lines) and all(map(may_be_speaker, before))
+
+
+def _of_table(table: Table, stored: str, columns: Mapping[str, str] | None) -> ConversationFormat:
+    names = [name.strip().casefold() for name in table.names]
+    if columns:
+        return ConversationFormat("pairs", stored, "its columns are set")
+    if any(isinstance(lookup(row, _turn_column(table) or ""), list) for row in table.sample):
+        return ConversationFormat("turns", stored, "its records have turns")
+    context = find_column(table.names, CONTEXT_COLUMNS) if table.has_header else None
+    if context is not None and any(map(_DISTRACTOR.match, names)):
+        return ConversationFormat("distractors", stored, "its header has distractors")
+    if stored in ("json", "jsonl") and context is not None and find_column(table.names, _GOOD) is not None:
+        return ConversationFormat("responses", stored, "its records have contexts and responses")
+    if context is not None and "label" in names and find_column(table.names, RESPONSE_COLUMNS) is not None:
+        return ConversationFormat("labeled", stored, "its header has a context and a label")
+    if len(table.names) == 2 or (table.has_header and find_pair(table.names) is not None):
+        return ConversationFormat("pairs", stored, "its records are pairs of a context and a response")
+    shown = ", ".join(map(repr, table.names[:8]))
+    has = f"the columns {shown}" if table.has_header else f"{len(table.names)} columns without names"
+    raise FormatError(
+        f"{table.path} has {has}, which do not show the context and the response. Set --context-column and "
+        f"--response-column by name or by number, as in --context-column 1 --response-column 2."
+    )
+
+
+def _turn_column(table: Table) -> str | None:
+    found = (find_column(table.names, (name,)) for name in TURN_COLUMNS)
+    columns = [name for name in found if name is not None]
+    lists = [name for name in columns if any(isinstance(lookup(row, name), list) for row in table.sample)]
+    return next(iter(lists or columns), None)
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def read_exchanges(
+    path: Path,
+    kind: str | None = None,
+    *,
+    columns: Mapping[str, str] | None = None,
+    encoding: str | None = None,
+    counter: ReadCounter | None = None,
+) -> Iterator[Exchange]:
+    """Yield the exchanges of a file. A dialogue gives an exchange for each of its turns except the first.
+
+    Args:
+        path: the file.
+        kind: one of :data:`KINDS`. Detected if omitted.
+        columns: the columns of "context" and "response", if the user sets them.
+        encoding: UTF-8 if omitted.
+        counter: lists the records that are dropped, each counted as read. Exchanges that are yielded are not counted.
+            Without one, damaged records raise an error and empty ones are yielded.
+    """
+    columns = {role: column for role, column in (columns or {}).items() if column is not None}
+    if kind is not None and kind not in KINDS:
+        raise FormatError(f"Unknown format of conversations {kind!r}: {did_you_mean(kind, KINDS)}.")
+    found = _stored_as(path, kind, encoding, columns)
+    own = ReadCounter() if counter is not None else None
+    if found.kind == "dialogue":
+        exchanges = _read_dialogues(path, encoding, own)
+    elif found.kind == "turns":
+        exchanges = _read_turns(open_table(path, found.stored, {}, encoding), own)
+    elif found.kind == "responses":
+        exchanges = _read_responses(open_table(path, found.stored, {}, encoding), own)
+    else:
+        exchanges = _read_table(path, found, columns, encoding, own)
+    yield from exchanges
+    if counter is not None and own is not None:
+        for dropped in own.dropped:
+            counter.saw()
+            counter.drop(_CONTEXT_WORDS.get(dropped.reason, dropped.reason), dropped.place, dropped.text)
+
+
+_CONTEXT_WORDS = {"with an empty source": "with an empty context", "with an empty target": "with an empty response"}
+
+
+def _stored_as(path: Path, kind: str | None, encoding: str | None, columns: Mapping[str, str]) -> ConversationFormat:
+    if kind == "dialogue":
+        return ConversationFormat(kind, "text", "the format was set")
+    found = detect_conversations(path, encoding, columns)
+    if kind is None or kind == found.kind:
+        return found
+    stored = found.stored if found.stored != "text" else "tsv"
+    return ConversationFormat(kind, stored, "the format was set")
+
+
+def _read_table(
+    path: Path, found: ConversationFormat, columns: Mapping[str, str], encoding: str | None, counter: ReadCounter | None
+) -> Iterator[Exchange]:
+    given = {{"context": "source", "response": "target"}[role]: column for role, column in columns.items()}
+    file = open_records(
+        path, (SOURCE, TARGET), format=found.stored, columns=given, options=found.options, encoding=encoding
+    )
+    if found.kind == "labeled":
+        yield from _labeled(file, counter)
+        return
+    distractors = sorted((int(match[1]), name) for name in file.table.names if (match := _DISTRACTOR.match(name)))
+    if found.kind == "distractors" and not distractors:
+        raise FormatError(f"{path} has no column distractor_0, only {', '.join(file.table.names)}. Rename the column.")
+    for record in file.read(counter):
+        if file.table.has_header and not record["source"] and not record["target"]:
+            continue
+        wrong = [to_text(record.columns.get(name)) or "" for _, name in distractors]
+        exchange = _exchange(record["source"] or "", (record["target"] or "",), record.place, wrong)
+        yield replace(exchange, has_distractors=found.kind == "distractors")
+
+
+def _labeled(file: RecordFile, counter: ReadCounter | None) -> Iterator[Exchange]:
+    """Pairs with label 1 if the response is correct and 0 if it is not."""
+    others = [name for name in file.table.names if all(name not in one.columns for one in file.choices.values())]
+    name = find_column(others, ("label",))
+    if name is None:
+        names = ", ".join(map(repr, file.table.names))
+        raise FormatError(
+            f"{file.table.path} has no columns for context, response and label, only {names}. Rename them."
+        )
+    rows = []
+    for record in file.read(counter):
+        label = str(record.columns.get(name, "")).strip()
+        if label in ("0", "1", "0.0", "1.0"):
+            rows.append((record["source"] or "", label.startswith("1"), record["target"] or "", record.place))
+        elif counter is not None:
+            counter.drop("with a label other than 1 and 0", record.place, record["source"] or "")
+        else:
+            raise FormatError(f"{record.place} must have the label 1 or 0, got {label!r}. Correct the label.")
+    for context, group in groupby(rows, key=lambda row: row[0]):
+        own = list(group)
+        good, wrong = (tuple(text for _, right, text, _ in own if right is side) for side in (True, False))
+        yield _exchange(context, good, own[0][3], wrong)
+
+
+def _exchange(context: str, responses: Sequence[str], place: SourceLocation, wrong: Sequence[str] = ()) -> Exchange:
+    return Exchange(split_turns(context), tuple(map(_whole, responses)), place, wrong=tuple(map(_whole, wrong)))
+
+
+def _whole(response: str) -> str:
+    """A response in one line, without the marks that end utterances and turns."""
+    return " ".join(split_turns(response))
+
+
+# --- JSON -------------------------------------------------------------------------------------------------------------
+
+
+def _read_responses(table: Table, counter: ReadCounter | None) -> Iterator[Exchange]:
+    """A context, as a list of turns or one string, and its responses."""
+    damaged = DamagedRecords(table.path, counter, "Give every record a context and a response.")
+    for row in table.rows(None):
+        if row.problem in NO_RECORDS or (row.problem is not None and not row.damaged):
+            continue
+        damaged.saw()
+        values = row.values
+        context = next((values[key] for key in CONTEXT_COLUMNS if values.get(key)), None)
+        if "instruction" in values and isinstance(context, str) and isinstance(values.get("input"), str):
+            context = f"{context} {values['input']}"  # the instruction and its input, as in Alpaca
+        good = next((values[key] for key in _GOOD if values.get(key) is not None), None)
+        wrong = values.get("distractors", values.get("random_negative_responses", []))
+        try:
+            if context is None or good is None:
+                raise ValueError("without a context or a response")
+            turns = split_turns(context) if isinstance(context, str) else _texts(context)
+            hard = _texts(values.get("adversarial_negative_responses", []))
+            responses = _texts([good] if isinstance(good, str) else good)
+            yield Exchange(turns, responses, row.place, wrong=_texts(wrong), hard=hard)
+        except ValueError as error:
+            problem = f"must have the keys context and response (or responses), got {', '.join(map(repr, values))[:80]}"
+            damaged.add(row.place, str(error), row.raw, problem)
+    damaged.check()
+
+
+def _read_turns(table: Table, counter: ReadCounter | None) -> Iterator[Exchange]:
+    """Dialogues as lists of turns: strings, or objects with the text and the speaker."""
+    damaged = DamagedRecords(table.path, counter, "Give every record a list of turns.")
+    column = _turn_column(table)
+    for row in table.rows(None):
+        if row.problem is not None and not row.damaged:
+            continue
+        damaged.saw()
+        turns = lookup(row.values, column) if column is not None else None
+        try:
+            if row.problem is not None:
+                raise ValueError(row.problem)
+            if not isinstance(turns, list):
+                raise ValueError("without a list of turns")
+            texts, speakers = _turns_and_speakers(turns, row.values.get("speakers") or [])
+        except ValueError as error:
+            damaged.add(row.place, str(error), row.raw)
+            continue
+        found = to_exchanges(texts, speakers, row.place)
+        if not found and counter is not None:
+            counter.drop("with fewer than two turns", row.place, row.raw)
+        yield from found
+    damaged.check()
+
+
+def _turns_and_speakers(turns: list[Any], speakers: Any) -> tuple[tuple[str, ...], list[str]]:
+    if turns and all(isinstance(turn, dict) for turn in turns):
+        turns = [turn for turn in turns if str(_first(turn, _SPEAKERS) or "").casefold() not in _NOT_SPEAKERS]
+        speakers = [str(_first(turn, _SPEAKERS) or "") for turn in turns]
+        speakers = speakers if all(speakers) else []
+        turns = [_first(turn, _SAID) for turn in turns]
+    if speakers and len(speakers) != len(turns):
+        raise ValueError("without a speaker for each turn")
+    return _texts(turns), [str(speaker) for speaker in speakers]
+
+
+def _first(turn: Mapping[str, Any], names: Sequence[str]) -> Any:
+    """The value of the first of some keys that is present, or None."""
+    return next((turn[name] for name in names if name in turn), None)
+
+
+def _texts(values: Any) -> tuple[str, ...]:
+    if not isinstance(values, (list, tuple)) or not all(isinstance(value, str) for value in values):
+        raise ValueError("with something else than a list of texts")
+    return tuple(" ".join(_valid(value).split()) for value in values)
+
+
+def _valid(text: str) -> str:
+    """The text with lone surrogates, which JSON allows but UTF-8 does not, as replacement characters."""
+    return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+
+
+# --- lines ------------------------------------------------------------------------------------------------------------
+
+
+def _read_dialogues(path: Path, encoding: str | None, counter: ReadCounter | None) -> Iterator[Exchange]:
+    cure = "Write speaker<TAB>turn on every line of a dialogue, or on none."
+    damaged = DamagedRecords(path, counter, cure)
+    for row in dialogue_lines.read(path, None, encoding):
+        damaged.saw()
+        if row.problem is not None and row.damaged:
+            damaged.add(row.place, row.problem, row.raw)
+            continue
+        found = to_exchanges(row.values["turns"], row.values["speakers"], row.place)
+        if not found and counter is not None:
+            counter.drop("with fewer than two turns", row.place, row.raw)
+        yield from found
+    damaged.check()

@@ -1,0 +1,167 @@
+"""Findings about the labels of texts: rare, unbalanced, misspelled, several in one cell, quantities, and leaks."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from catena.data.column_values import is_quantity
+from catena.data.findings import FEW, Finding, Lines
+from catena.data.splits import Splits
+
+_IMBALANCE = 10
+"""The ratio of the most frequent to the rarest label above which labels are reported as unbalanced."""
+_SEPARATORS = (";", "|", ",", "/", "+")
+_LEAK = 0.5
+"""Fraction of texts that contain their label from which it is reported."""
+_ENOUGH = 10
+_INVISIBLE = re.compile("[\u200b\u200c\u2060\ufeff\u00ad\xa0]")
+
+
+class LabelTroubles:
+    """Counts labels, text by text."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self.first_line: dict[str, int] = {}
+        self.sets: list[str] = []
+        """The labels of each text, joined, to see what a split would do."""
+        self.several, self.none = Lines(), Lines()
+        self.invisible: Counter[str] = Counter()
+        self.invisible_lines = Lines()
+        self._leaks = Lines()
+        self._n_words = 0
+
+    def add(self, number: int, text: str, labels: Sequence[str]) -> None:
+        for label in labels:
+            self.counts[label] += 1
+            self.first_line.setdefault(label, number)
+        self.sets.append("\t".join(labels))
+        if len(labels) > 1:
+            self.several.add(number)
+        elif not labels:
+            self.none.add(number)
+        names = [label for label in labels if len(label) > 2 and any(map(str.isalpha, label))]
+        self._n_words += bool(names)
+        if any(_contains(text, label) for label in names):
+            self._leaks.add(number)
+
+    def add_raw(self, number: int, cell: str, label: str) -> None:
+        """Compare a label with its cell, which may have invisible characters around it."""
+        if cell.strip() != label and _INVISIBLE.search(cell):
+            self.invisible[label] += 1
+            self.invisible_lines.add(number)
+
+    def findings(self, *, multilabel: bool, splits: bool) -> Iterator[Finding]:
+        """The findings.
+
+        Args:
+            multilabel: whether texts may have several labels.
+            splits: whether a dev set is split off.
+        """
+        if not self.counts:
+            return
+        yield from self._numbers(multilabel)
+        yield from self._rarity()
+        yield from self._spelling()
+        yield from self._cells(multilabel)
+        if self._n_words >= _ENOUGH and self._leaks.count >= _LEAK * self._n_words:
+            message = f"{self._leaks.count:,} of {self._n_words:,} texts contain their own label, so it may be leaked"
+            yield Finding("leak", "warning", message, self._leaks.count, tuple(self._leaks.first))
+        if splits:
+            yield from self._dev_set(multilabel)
+
+    def _numbers(self, multilabel: bool) -> Iterator[Finding]:
+        if self.several.count and not multilabel:
+            yield from self.several.finding(
+                "several-labels",
+                "error",
+                "a text has several labels; pass --multilabel if that is meant",
+                "{} texts have several labels; pass --multilabel if that is meant",
+            )
+        if len(self.counts) == 1:
+            only = next(iter(self.counts))
+            message = f"every text has the same label, {only!r}, which is nothing to learn; add texts of other labels"
+            yield Finding("one-label", "error", message)
+        if is_quantity(list(self.counts.elements())):
+            message = (
+                f"the labels are {len(self.counts):,} different numbers, which hardly repeat: a quantity, not classes; "
+                f"group them into ranges first"
+            )
+            yield Finding("quantity", "warning", message)
+
+    def _rarity(self) -> Iterator[Finding]:
+        ranked = self.counts.most_common()
+        (top, most), (rare, least) = ranked[0], ranked[-1]
+        if len(ranked) > 1 and most > _IMBALANCE * least:
+            message = f"the labels are unbalanced: {top!r} has {most:,} texts and {rare!r} has {least:,}"
+            yield Finding("imbalance", "warning", f"{message}, 1 to {most / least:,.0f}")
+        single = [label for label, count in ranked if count == 1]
+        if single and len(ranked) > 1:
+            lines = tuple(self.first_line[label] for label in single[:FEW])
+            names = ", ".join(map(repr, single[:5])) + (", …" if len(single) > 5 else "")
+            labels = "label" if len(single) == 1 else "labels"
+            yield Finding(
+                "rare", "warning", f"{len(single):,} {labels} with one text only ({names})", len(single), lines
+            )
+        middle = ranked[len(ranked) // 2][1]
+        if len(ranked) > 20 and 1 < middle < 5:
+            message = f"the labels are rare: half of the {len(ranked):,} labels have at most {middle} texts"
+            yield Finding("rare-labels", "warning", message)
+
+    def _spelling(self) -> Iterator[Finding]:
+        by_fold: dict[str, list[str]] = {}
+        for label in self.counts:
+            by_fold.setdefault(re.sub(r"[\s_-]+", "_", label.casefold()), []).append(label)
+        for names in (names for names in by_fold.values() if len(names) > 1):
+            lines = tuple(self.first_line[label] for label in names[:FEW])
+            message = f"the labels {' and '.join(map(repr, names))} differ only in case or punctuation"
+            yield Finding("similar-labels", "warning", message, len(names), lines)
+        if self.invisible:
+            listed = ", ".join(repr(label) for label, _ in self.invisible.most_common(5))
+            message = f"the labels {listed} have invisible characters around them in some lines, which are removed"
+            yield Finding(
+                "invisible-labels", "warning", message, self.invisible_lines.count, tuple(self.invisible_lines.first)
+            )
+
+    def _cells(self, multilabel: bool) -> Iterator[Finding]:
+        """Labels that are several labels with a separator between them."""
+        if multilabel:
+            return
+        for separator in _SEPARATORS:
+            joined = [label for label in self.counts if separator in label.strip(separator)]
+            parts = Counter(part for label in joined for part in set(_split(label, separator)))
+            repeated = [part for part, n in parts.items() if part in self.counts or n > 1]
+            if joined and len(repeated) == len(parts) < len(self.counts):
+                n_cells = sum(self.counts[label] for label in joined)
+                message = (
+                    f"{n_cells:,} cells seem to have several labels, such as {joined[0]!r}; pass --multilabel "
+                    f"--label-separator '{separator}' to read them as {len(parts)} labels"
+                )
+                lines = tuple(self.first_line[label] for label in joined[:FEW])
+                yield Finding("joined-labels", "warning", message, len(joined), lines)
+                return
+
+    def _dev_set(self, multilabel: bool) -> Iterator[Finding]:
+        if len(self.sets) < 2 or len(self.counts) < 2 or multilabel:
+            return
+        rows = Splits(by="stratified").rows([str(i) for i in range(len(self.sets))], self.sets)
+        labels = {self.sets[i] for i in rows.dev}
+        if len(labels) == 1 and len(rows.dev) > 1:
+            message = (
+                f"the dev set of {len(rows.dev):,} texts that is split off would have only the label "
+                f"{next(iter(labels))!r}; pass a dev file, or add texts of the other labels"
+            )
+            yield Finding("dev-one-label", "warning", message)
+
+
+def _split(label: str, separator: str) -> list[str]:
+    return [part.strip() for part in label.split(separator)]
+
+
+def _contains(text: str, label: str) -> bool:
+    """Whether a text contains a label as whole words, ignoring case."""
+    wanted = re.sub(r"[\s_-]+", " ", label.casefold())
+    words = " ".join(re.findall(r"\w+", text.casefold().replace("_", " ")))
+    return f" {wanted} " in f" {words} "

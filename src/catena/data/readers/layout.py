@@ -1,0 +1,249 @@
+"""Detection of the layout of a table in text lines: delimiter, quotes, header, and lines above the header.
+
+Every candidate reads the sample; the one that gives most records the same number of fields wins.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from catena.data.column_values import is_number, is_wordy, mean_words, strings
+from catena.data.pairing import is_above_sentences
+from catena.data.readers.delimited import Fields, TableLayout, split_records
+from catena.data.roles import known_roles, may_name_pair, names_pair
+
+_Lines = Sequence[tuple[int, str]]
+
+MAX_TITLE_LINES = 10
+"""Maximum number of lines above a header."""
+_SEPARATOR_LINE = re.compile(r"sep=(.)", re.IGNORECASE)
+_LONG_NAME = 40
+_WIDE = " ||| "
+
+
+@dataclass(frozen=True)
+class TableCandidate:
+    """A layout and the records that it makes of a sample."""
+
+    layout: TableLayout
+    records: tuple[Fields, ...]
+
+    @property
+    def filled(self) -> list[Fields]:
+        """The records that are not blank."""
+        return [record for record in self.records if any(value.strip() for value in record.values)]
+
+    @property
+    def width(self) -> int:
+        """The number of fields of most records."""
+        filled = self.filled
+        counted = Counter(len(record.values) for record in filled)
+        return max(counted, key=lambda width: (counted[width], width == len(filled[0].values)), default=0)
+
+    @property
+    def evenness(self) -> float:
+        """The fraction of records that have the usual number of fields and closed quotes."""
+        filled, width = self.filled, self.width
+        even = sum(len(record.values) == width and record.note is None for record in filled)
+        return even / len(filled) if filled else 0.0
+
+
+def find_layout(lines: _Lines, kind: str, complete: bool = True, named: Collection[str] = ()) -> TableCandidate | None:
+    """The layout of the table that a sample of lines is, or None if there is no delimiter.
+
+    Args:
+        lines: the first lines of the file, with their numbers.
+        kind: "csv" or "tsv" if the name or the user says so, otherwise "".
+        complete: whether the sample ends with a complete record.
+        named: column names that the user sets. A row that has them all is the header.
+    """
+    lines, delimiter = _without_separator_line(lines)
+    found = [_parsed(lines, layout, complete) for layout in _layouts(lines, kind, delimiter)]
+    found = [one for one in found if one.width > 1] or ([one for one in found if one.width] if kind else [])
+    if not found:
+        return None
+    best = max(
+        found,
+        key=lambda one: (
+            _find_named(one, named) is not None,
+            one.evenness > 0.5,
+            _has_known_names(one),
+            round(one.evenness, 2),
+        ),
+    )
+    return with_header(best, kind, named)
+
+
+def _without_separator_line(lines: _Lines) -> tuple[_Lines, str | None]:
+    """The lines without ``sep=;``, which Excel reads, and its delimiter."""
+    if lines and (match := _SEPARATOR_LINE.fullmatch(lines[0][1].strip())):
+        return lines[1:], match[1]
+    return lines, None
+
+
+def _layouts(lines: _Lines, kind: str, delimiter: str | None) -> Iterator[TableLayout]:
+    """The candidates that may fit, the most usual first."""
+    text = "\n".join(line for _, line in lines)
+    if kind != "csv" and any(_WIDE.strip() in line for _, line in lines):
+        yield TableLayout("|||", None)
+    delimiters = [delimiter] if delimiter else _delimiters(text, kind)
+    for one in delimiters:
+        if one == "\t" and _quotes_matter(lines):
+            yield TableLayout(one)
+        if one == "\t":
+            yield TableLayout(one, None, database=re.search(r"(?m)(^|\t)\\N(\t|$)", text) is not None)
+        if one == "|" and re.search(r"(?m)^\s*[|+]?[-+|: ]*--[-+|: ]*$", text):
+            yield TableLayout(one, None, boxed=True)
+        if one != "\t":
+            yield TableLayout(one)
+        if '\\"' in text:
+            yield TableLayout(one, escape="\\")
+        if re.search(rf"(?m)^'.*'{re.escape(one)}'", text):
+            yield TableLayout(one, "'")
+            yield TableLayout(one, "'", "\\")
+    if kind != "tsv" and _is_quoted_by_blanks(lines):
+        yield TableLayout(" ")
+        yield TableLayout(" ", escape="\\")
+
+
+def _delimiters(text: str, kind: str) -> list[str]:
+    if kind == "tsv":
+        return ["\t"] if "\t" in text else []
+    return [one for one in (",", ";", "|", "\t") if one in text] or ([","] if kind else [])
+
+
+def _is_quoted_by_blanks(lines: _Lines) -> bool:
+    """Whether fields in double quotes are separated by blanks, as write.table of R writes them."""
+    filled = [line for _, line in lines if line.strip()]
+    quoted = sum(re.match(r'"[^"]*"( |$)', line) is not None for line in filled)
+    return len(filled) > 1 and quoted >= 0.9 * len(filled) and '" "' in filled[0]
+
+
+def _quotes_matter(lines: _Lines) -> bool:
+    """Whether quotes in tab-separated lines quote fields as in CSV: closed, and needed or around whole columns."""
+    if not any('"' in line for _, line in lines):
+        return False
+    records = list(split_records(lines, TableLayout("\t")))
+    quoted = [record for record in records if re.search(r'(^|\t)"', record.raw)]
+    if not quoted or any(record.note for record in quoted):
+        return any("\n" in record.raw for record in quoted) and sum(record.note is not None for record in quoted) <= 1
+    needed = any('""' in record.raw or "\n" in record.raw for record in quoted)
+    needed = needed or any("\t" in value for record in quoted for value in record.values)
+    filled = [record for record in records if record.raw.strip()]
+    return needed or len(quoted) >= 0.9 * len(filled) or all(part[:1] == '"' for part in filled[0].raw.split("\t"))
+
+
+def _parsed(lines: _Lines, layout: TableLayout, complete: bool) -> TableCandidate:
+    records = tuple(split_records(lines, layout))
+    if not complete and len(records) > 2 and (records[-1].note or "\n" in records[-1].raw):
+        records = records[:-1]  # the sample may end inside a quoted field
+    width = TableCandidate(layout, records).width
+    if layout.quote is not None and any(len(record.values) != width for record in records if "\n" in record.raw):
+        records = tuple(split_records(lines, layout, width))
+    return TableCandidate(layout, records)
+
+
+def _has_known_names(one: TableCandidate) -> bool:
+    return any(len(known_roles(_names(record))) > 1 for record in one.filled[:MAX_TITLE_LINES])
+
+
+def _names(record: Fields) -> list[str]:
+    return [value.strip().strip("\ufeff") for value in record.values]
+
+
+# --- headers ----------------------------------------------------------------------------------------------------------
+
+
+def with_header(found: TableCandidate, kind: str, named: Collection[str] = ()) -> TableCandidate:
+    """The candidate with the names and the line of its header, if it has one."""
+    at = _find_named(found, named)
+    at = _find_header(found, kind) if at is None else at
+    filled, width = found.filled, found.width
+    if at is None:
+        first = next((r.line for r in filled if len(r.values) == width or not r.raw.startswith("#")), 1)
+        names = tuple(str(j + 1) for j in range(width))
+        return TableCandidate(replace(found.layout, names=names, header=None, start=first), found.records)
+    header = _names(filled[at])
+    if len(header) == width - 1 and found.layout.delimiter == " ":  # R leaves out the name of the row names
+        header = ["", *header]
+    header += [""] * (width - len(header))
+    layout = replace(found.layout, names=_unique(header), header=filled[at].line, start=filled[at].line)
+    return TableCandidate(layout, found.records)
+
+
+def _unique(names: Sequence[str]) -> tuple[str, ...]:
+    """The names, with numbers for empty ones and for repeated ones."""
+    found: list[str] = []
+    for number, name in enumerate(names, start=1):
+        fresh = name or str(number)
+        found.append(fresh if fresh not in found else f"{fresh}.{number}")
+    return tuple(found)
+
+
+def _find_named(found: TableCandidate, named: Collection[str]) -> int | None:
+    """The index of the first record that has all the names that the user sets."""
+    wanted = {name.casefold() for name in named}
+    rows = enumerate(found.filled[:MAX_TITLE_LINES])
+    return (
+        next((at for at, record in rows if wanted <= {name.casefold() for name in _names(record)}), None)
+        if named
+        else None
+    )
+
+
+def _find_header(found: TableCandidate, kind: str) -> int | None:
+    """The index of the header among the records that are not blank."""
+    filled, width = found.filled, found.width
+    if not filled:
+        return None
+    first = _names(filled[0])
+    if _is_header(first, [_names(record) for record in filled[1:]], kind, width):
+        return 0
+    for at, record in enumerate(filled[1:MAX_TITLE_LINES], start=1):
+        above = filled[:at]
+        if len(record.values) != width or len(known_roles(_names(record))) < 2:
+            continue
+        if any(len(one.values) != width for one in above) or filled[at].line > at + 1 + above[0].line:
+            return at
+    return None
+
+
+def _is_header(header: Sequence[str], body: Sequence[Sequence[str]], kind: str, width: int) -> bool:
+    """Whether a first row has the names of columns rather than values."""
+    if abs(len(header) - width) > 1 or any(len(name) > _LONG_NAME for name in header):
+        return False
+    if names_pair(header):
+        return True
+    roles = known_roles(header)
+    if may_name_pair(header) and not {"text", "label"} <= roles.keys():
+        return is_above_sentences(header, body)
+    if len(set(roles.values())) > 1 or (roles and body and len(header) == width and (kind or width > 2)):
+        return not _occurs_below(header, body)
+    return bool(kind == "csv" or width > 2) and _is_unlike(header, body)
+
+
+def _occurs_below(header: Sequence[str], body: Sequence[Sequence[str]]) -> bool:
+    """Whether several rows have a value that is also in the first row, so that it is a row as well."""
+    below = sum(any(a and a == b for a, b in zip(header, row, strict=False)) and row != header for row in body)
+    return below > max(1, 0.05 * len(body))
+
+
+def _is_unlike(header: Sequence[str], body: Sequence[Sequence[str]]) -> bool:
+    """Whether a first row has short distinct words that are not below, above a column of texts or numbers."""
+    named = [name for name in header if name]
+    if not body or not named or len(set(named)) < len(named):
+        return False
+    if any(re.fullmatch(r"[-+0-9.,eE\s]+", name) or len(name.split()) > 3 for name in named):
+        return False
+    if any(name[-1] in ".!?;" for name in named):
+        return False
+    rows = [row for row in body if len(row) == len(header)]
+    if any(a and a == b for row in rows for a, b in zip(header, row, strict=True)):
+        return False
+    columns = [strings(column) for column in zip(*rows, strict=True)]
+    if any(len(column) > 1 and is_number(column) for column in columns):
+        return True
+    return any(is_wordy(column) and mean_words(column) > 3 for column in columns)

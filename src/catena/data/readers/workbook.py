@@ -1,0 +1,135 @@
+"""The first sheet of an Excel workbook (``.xlsx``), read with the standard library.
+
+A workbook is a zip archive of XML files: the strings, which cells refer to by number, and a file for each sheet.
+"""
+
+from __future__ import annotations
+
+import re
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from xml.etree import ElementTree
+
+from catena.data.files import open_bytes
+from catena.data.readers.delimited import Fields
+from catena.errors import CatenaError, FormatError
+from catena.files import local_copy
+
+_MAIN = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
+_RELATION = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
+_PARTS = "xl/workbook.xml", "xl/_rels/workbook.xml.rels", "xl/sharedStrings.xml"
+_MAX_COLUMNS = 16_384
+_DAMAGE = (ElementTree.ParseError, zipfile.BadZipFile, zlib.error)
+
+
+def is_workbook(path: Path) -> bool:
+    """Whether a file is an Excel workbook."""
+    try:
+        with zipfile.ZipFile(local_copy(path)) as archive:
+            return _PARTS[0] in archive.namelist()
+    except (OSError, zipfile.BadZipFile):
+        return False
+
+
+def read_records(path: Path) -> Iterator[Fields]:
+    """The rows of the first sheet that are not empty; the line is the number of the row."""
+    with _open_archive(path) as archive:
+        strings = _shared_strings(archive)
+        with archive.open(_first_sheet(archive)[1]) as sheet:
+            number = 0
+            for _, row in ElementTree.iterparse(sheet):
+                if row.tag != f"{_MAIN}row":
+                    continue
+                number = int(row.get("r", number + 1))
+                values = _values(row, strings)
+                if any(values):
+                    yield Fields(number, values, "\t".join(values))
+                row.clear()
+
+
+def sheet_names(path: Path) -> list[str]:
+    """The names of all sheets."""
+    with _open_archive(path) as archive:
+        return [sheet.get("name", "") for sheet in _sheets(archive)]
+
+
+@contextmanager
+def _open_archive(path: Path) -> Iterator[zipfile.ZipFile]:
+    """The archive of a workbook. Damage that is found while it is open raises FormatError."""
+    with open_bytes(path):  # raises an error if there is no such file
+        pass
+    try:
+        with zipfile.ZipFile(local_copy(path)) as archive:
+            yield archive
+    except CatenaError:
+        raise
+    except (*_DAMAGE, KeyError, ValueError, EOFError, OSError, RuntimeError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise FormatError(f"Cannot read {path} as an Excel workbook ({reason}). Save it as CSV UTF-8.") from None
+
+
+def _sheets(archive: zipfile.ZipFile) -> list[ElementTree.Element]:
+    sheets = list(ElementTree.fromstring(archive.read(_PARTS[0])).iter(f"{_MAIN}sheet"))
+    if not sheets:
+        raise ValueError("there is no sheet")
+    return sheets
+
+
+def _first_sheet(archive: zipfile.ZipFile) -> tuple[str, str]:
+    """The name of the first sheet, and its file in the archive."""
+    sheet = _sheets(archive)[0]
+    relations = ElementTree.fromstring(archive.read(_PARTS[1]))
+    targets = {relation.get("Id"): relation.get("Target", "") for relation in relations}
+    target = targets[sheet.get(_RELATION)]
+    return sheet.get("name", ""), target.removeprefix("/") if target.startswith("/") else f"xl/{target}"
+
+
+def _shared_strings(archive: zipfile.ZipFile) -> list[str]:
+    if _PARTS[2] not in archive.namelist():
+        return []
+    root = ElementTree.fromstring(archive.read(_PARTS[2]))
+    return [_text(item) for item in root.iter(f"{_MAIN}si")]
+
+
+def _text(item: ElementTree.Element) -> str:
+    """The text of a string, without the reading aids of Japanese."""
+    for aid in item.findall(f"{_MAIN}rPh"):
+        item.remove(aid)
+    return "".join(part.text or "" for part in item.iter(f"{_MAIN}t"))
+
+
+def _values(row: ElementTree.Element, strings: list[str]) -> list[str]:
+    values: list[str] = []
+    for cell in row.iter(f"{_MAIN}c"):
+        at = _column(cell.get("r", "")) if cell.get("r") else len(values)
+        values += [""] * (at - len(values))
+        values.append(_value(cell, strings))
+    return values
+
+
+def _column(reference: str) -> int:
+    """The number of a column from 0: A1 is 0, AB7 is 27."""
+    number = 0
+    for letter in re.match(r"[A-Z]*", reference.upper())[0]:  # type: ignore[index]
+        number = 26 * number + ord(letter) - ord("A") + 1
+    if not 0 < number <= _MAX_COLUMNS:
+        raise ValueError(f"the cell {reference!r} has no column")
+    return number - 1
+
+
+def _value(cell: ElementTree.Element, strings: list[str]) -> str:
+    kind = cell.get("t", "n")
+    if kind == "inlineStr":
+        return _text(cell)
+    found = cell.find(f"{_MAIN}v")
+    value = "" if found is None else found.text or ""
+    if kind == "s":
+        return strings[int(value)] if 0 <= int(value) < len(strings) else ""
+    if kind == "b":
+        return "true" if value == "1" else "false"
+    if kind == "e":
+        return ""
+    return value

@@ -1,0 +1,1 @@
+"""Alignments by substitutions, insertions and deletions."""

@@ -1,0 +1,1 @@
+"""Weighted automata: distances, composition, determinization, minimization."""

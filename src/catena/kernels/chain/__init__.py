@@ -1,0 +1,1 @@
+"""Linear chains: sums, scores and searches of tag sequences."""

@@ -1,0 +1,1 @@
+"""Code that kernels of all subjects use: compilation, threads, torch operators, floats."""

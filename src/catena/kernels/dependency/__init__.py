@@ -1,0 +1,1 @@
+"""Dependency trees, projective and non-projective."""

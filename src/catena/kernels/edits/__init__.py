@@ -1,0 +1,1 @@
+"""Edits of one string into another, by weighted edit operations."""

@@ -1,0 +1,1 @@
+"""Taggers on sparse features."""

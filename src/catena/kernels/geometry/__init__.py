@@ -1,0 +1,1 @@
+"""Convex hulls, triangulations and shortest tours of points in the plane."""

@@ -1,0 +1,1 @@
+"""Joint n-gram models of two strings: alignment by units, and search."""

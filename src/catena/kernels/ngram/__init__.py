@@ -1,0 +1,1 @@
+"""N-gram models: tokens, counts, estimates and queries."""

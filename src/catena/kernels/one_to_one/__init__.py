@@ -1,0 +1,1 @@
+"""One-to-one alignments."""

@@ -1,0 +1,1 @@
+"""Parses of context-free grammars with dense, low-rank and sparse rules."""

@@ -1,0 +1,78 @@
+"""Torch operators for sums over parses on the CPU: inside forwards, outside backwards.
+
+Rows of the batch are on the first axis: ``words`` ``[b, t, p]``, ``rules`` ``[g, n, s, s]`` and ``roots`` ``[g, s]``,
+each shared by ``b / g`` consecutive rows, and ``spans`` ``[b, t, t, n]`` or None. Low-rank rules are three matrices:
+``parents`` ``[g, n, r]``, ``lefts`` and ``rights`` ``[g, r, s]``. All computation is in float64, for every dtype. The
+chart, ``t (t + 1) / 2`` spans by ``n`` symbols for each sentence, is saved for the backward pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from catena.kernels.common.sums import RowSums
+from catena.kernels.pcfg.chart import PCFGProblem
+from catena.kernels.pcfg.cpu_logs import dense_log_rows, low_rank_log_rows
+from catena.kernels.pcfg.reference import log_partition_reference, low_rank_log_partition_reference
+from catena.kernels.pcfg.rules import DenseRules, LowRankRules
+from catena.kernels.pcfg.solve import Solved, SolveKind, build_problem, solve_inside, solve_outside
+
+DENSE = SolveKind(DenseRules, dense_log_rows)
+
+
+def log_partition(words: Tensor, rules: Tensor, roots: Tensor, spans: Tensor | None, lengths: Tensor) -> Tensor:
+    """log Z of every row, with dense rules."""
+    return SUMS.log_partition(words, rules, roots, spans, lengths)
+
+
+def low_rank_log_partition(
+    words: Tensor, parents: Tensor, lefts: Tensor, rights: Tensor, roots: Tensor, spans: Tensor | None, lengths: Tensor
+) -> Tensor:
+    """log Z of every row, with low-rank rules."""
+    return LOW_RANK_SUMS.log_partition(words, parents, lefts, rights, roots, spans, lengths)
+
+
+def _parse_sums(name: str, reference: Callable[..., Tensor], kind: SolveKind, n_rules: int) -> RowSums:
+    """The operators for words, ``n_rules`` tensors of rules, roots, spans and lengths."""
+
+    def problem(words: Tensor, *others: Any) -> PCFGProblem:
+        roots, spans, lengths = others[n_rules:]
+        return build_problem(words, others[:n_rules], roots, spans, lengths)
+
+    def sum_rows(keep: bool, *arguments: Any) -> tuple[Tensor, ...]:
+        found = solve_inside(problem(*arguments), kind, keep)
+        return found.log_z.to(arguments[0].dtype), found.exact, found.chart, found.e
+
+    def kept(words: Tensor, rules: Tensor, *others: Any) -> tuple[Tensor, ...]:
+        b, t = words.shape[:2]
+        size = t * (t + 1) // 2
+        n = rules.shape[1]
+        chart = words.new_empty((b, size, n), dtype=torch.float64)
+        return words.new_empty(b, dtype=torch.bool), chart, words.new_empty((b, size), dtype=torch.int64)
+
+    def gradients(scale: Tensor, *arguments: Any) -> tuple[Tensor, ...]:
+        *given, exact, chart, e = arguments
+        scores = given[:-1]
+        found = solve_outside(problem(*given), kind, scale, Solved(scale, exact, chart, e))
+        results = (found.words, *found.rules, found.roots, found.spans)
+        return tuple(
+            scale.new_empty(len(scale), 0) if score is None else _group(x, len(score)).to(score.dtype).clone()
+            for x, score in zip(results, scores, strict=True)
+        )
+
+    return RowSums(name, reference, n_rules + 3, sum_rows=sum_rows, kept=kept, n_kept=3, gradients=gradients)
+
+
+def _group(x: Tensor, groups: int) -> Tensor:
+    """Gradients of what was copied to each row, summed over the rows that shared it."""
+    return x if len(x) == groups else x.unflatten(0, (groups, -1)).sum(1)
+
+
+SUMS = _parse_sums("pcfg", log_partition_reference, DENSE, 1)
+LOW_RANK_SUMS = _parse_sums(
+    "low_rank_pcfg", low_rank_log_partition_reference, SolveKind(LowRankRules, low_rank_log_rows), 3
+)

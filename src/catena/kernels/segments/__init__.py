@@ -1,0 +1,1 @@
+"""Segmentations: sums and searches of labeled segments."""

@@ -1,0 +1,1 @@
+"""The likelihood of a softmax layer over many words."""

@@ -1,0 +1,1 @@
+"""The k largest of many numbers."""

@@ -1,0 +1,1 @@
+"""Span trees: sums and searches."""

@@ -1,0 +1,1 @@
+"""Tree-LSTMs, level by level."""

@@ -1,0 +1,1 @@
+"""Generation with dilated convolutions, one position after another, with a queue for each layer."""

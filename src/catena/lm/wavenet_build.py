@@ -1,0 +1,58 @@
+"""WaveNets from their configs."""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Shaped
+
+from catena.encoders.dilated import Dilated
+from catena.encoders.upsampling import LearnedUpsampling, LinearUpsampling, RepeatUpsampling, Upsampling
+from catena.lm.wavenet import WaveNet
+from catena.lm.wavenet_config import WaveNetConfig
+from catena.outputs.base import OutputLayer
+from catena.outputs.logistic import LogisticMixture
+from catena.outputs.softmax import Softmax
+
+
+def build_wavenet(config: WaveNetConfig, counts: Shaped[np.ndarray, " v"] | None = None) -> WaveNet:
+    """The WaveNet of a config.
+
+    Args:
+        config: its sizes.
+        counts: how often each level occurs in the training data. The model begins with these frequencies, which saves
+            the first thousand steps; with even ones if None.
+    """
+    encoder = Dilated(
+        config.d,
+        config.d,
+        window=config.window,
+        n_layers=config.n_layers,
+        n_blocks=config.n_blocks,
+        dropout=config.dropout,
+        d_skip=config.d_skip,
+        final_relu=True,
+        d_global=config.d_speaker if config.n_speakers else 0,
+        d_local=config.d_local,
+    )
+    output = _build_output(config)
+    if counts is not None:
+        output.start_at(np.asarray(counts, np.float64) + 1)
+    return WaveNet(encoder, output, n_speakers=config.n_speakers, upsampling=_build_upsampling(config))
+
+
+def _build_output(config: WaveNetConfig) -> OutputLayer:
+    if config.output == "softmax":
+        return Softmax(config.d_skip, config.n_levels)
+    return LogisticMixture(config.d_skip, config.n_levels, config.n_logistics)
+
+
+def _build_upsampling(config: WaveNetConfig) -> Upsampling | None:
+    if not config.d_local:
+        return None
+    match config.upsampling:
+        case "repeat":
+            return RepeatUpsampling(config.d_local, config.hop)
+        case "linear":
+            return LinearUpsampling(config.d_local, config.hop)
+        case "learned":
+            return LearnedUpsampling(config.d_local, config.strides)

@@ -1,0 +1,64 @@
+"""The config of a WaveNet. Does not import torch."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from catena.config import Config
+from catena.encoders.config import Probability
+
+
+class WaveNetConfig(Config):
+    """A language model of samples: dilated causal convolutions with gates, residual and skip connections."""
+
+    kind: Literal["wavenet"] = "wavenet"
+    """A WaveNet."""
+    d: int = Field(64, gt=0)
+    """Size of the vectors between the layers."""
+    d_skip: int = Field(128, gt=0)
+    """Size of the skip connections and of the layer before the output."""
+    window: int = Field(2, ge=2)
+    """Number of samples in a window, with gaps between them."""
+    n_layers: int = Field(10, gt=0, le=16)
+    """Number of layers of a block; their dilations are 1, 2, 4, …"""
+    n_blocks: int = Field(2, gt=0)
+    """Number of blocks, each starting again with dilation 1."""
+    dropout: Probability = 0.0
+    """Probability of dropping a gated unit."""
+    n_levels: int = Field(256, ge=2, le=256)
+    """Number of mu-law levels."""
+    output: Literal["softmax", "logistic_mixture"] = "softmax"
+    """The distribution of the next level: one probability for each, or a mixture of a few logistic distributions."""
+    n_logistics: int = Field(10, gt=0)
+    """Number of distributions in a logistic mixture."""
+    n_speakers: int = Field(0, ge=0)
+    """Number of speakers that the model is conditioned on; 0 for none."""
+    d_speaker: int = Field(16, gt=0)
+    """Size of a speaker's vector."""
+    d_local: int = Field(0, ge=0)
+    """Size of the vectors of a slower series that the model is conditioned on, such as 40 for a log-mel spectrogram
+    with 40 bands; 0 for none."""
+    upsampling: Literal["repeat", "linear", "learned"] = "repeat"
+    """How the slower series is brought to the rate of the samples: repetition, linear interpolation, or transposed
+    convolutions."""
+    strides: tuple[Annotated[int, Field(gt=0)], ...] = (8, 10)
+    """Factors of the transposed convolutions; their product is the number of samples for each vector of the series."""
+
+    @property
+    def hop(self) -> int:
+        """The number of samples for each vector of the slower series."""
+        return math.prod(self.strides)
+
+    @property
+    def field(self) -> int:
+        """The receptive field: the number of samples that one prediction depends on."""
+        return 1 + (self.window - 1) * self.n_blocks * (2**self.n_layers - 1)
+
+    @model_validator(mode="after")
+    def _has_strides(self) -> WaveNetConfig:
+        if not self.strides:
+            raise ValueError("strides must have at least one factor, got (). Use (8, 10) for a hop of 80 samples.")
+        return self

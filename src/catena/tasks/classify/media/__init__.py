@@ -1,0 +1,1 @@
+"""Classification of pictures and sounds."""

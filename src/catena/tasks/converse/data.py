@@ -1,0 +1,156 @@
+"""Conversations from files: contexts with responses to train and evaluate on, and contexts to respond to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from catena.data.detect import detect_format
+from catena.data.dialogue import Exchange, inner_exchanges
+from catena.data.examples import SourceLocation
+from catena.data.exchanges import KINDS, detect_conversations, read_exchanges, split_turns
+from catena.data.files import open_text, stored_name
+from catena.data.reading import ReadCounter
+from catena.data.records import open_records
+from catena.data.roles import CONTEXT_COLUMNS, SOURCE
+from catena.errors import CatenaError, DataError, FormatError
+from catena.registry import did_you_mean
+from catena.tasks.base import DataParts
+from catena.tasks.converse.config import ConverseDataConfig
+
+USER_INPUT_LOCATION = SourceLocation("input", 1)
+_STRUCTURED = ("labeled", "distractors", "responses", "turns")
+"""Formats in which a line is not a context. In all others each line is one, so that outputs match lines."""
+
+
+def conversation_format(data: ConverseDataConfig, path: Path) -> tuple[str, str]:
+    """The format of a file of conversations, from the config or detected, and the reason."""
+    if data.input_format == "auto":
+        found = detect_conversations(path, data.encoding, data.columns)
+        return found.kind, found.why
+    if data.input_format not in KINDS:
+        known = did_you_mean(data.input_format, KINDS)
+        raise FormatError(f"Unknown data.input_format {data.input_format!r} of conversations: {known}")
+    return data.input_format, "set by data.input_format"
+
+
+# --- contexts with responses ------------------------------------------------------------------------------------------
+
+
+def read_conversations(data: ConverseDataConfig, path: Path, counter: ReadCounter) -> Iterator[Exchange]:
+    """The usable exchanges of a file, truncated to the window; ``counter`` lists the dropped ones."""
+    kind, _ = conversation_format(data, path)
+    exchanges = read_exchanges(path, kind, columns=data.columns, encoding=data.encoding, counter=counter)
+    for exchange in counter.seen(exchanges):
+        context = tuple(turn for turn in exchange.context if turn.strip())
+        own = tuple(own for turn, own in zip(exchange.context, exchange.own, strict=True) if turn.strip())
+        good = tuple(dict.fromkeys(text for text in exchange.responses if text.strip()))
+        wrong, hard = (tuple(text for text in side if text.strip()) for side in (exchange.wrong, exchange.hard))
+        if not context:
+            counter.drop("with an empty context", exchange.place, " / ".join(exchange.responses))
+        elif not good and not wrong:
+            counter.drop("with an empty response", exchange.place, " / ".join(exchange.context))
+        else:
+            w = data.window
+            yield Exchange(context[-w:], good, exchange.place, own[-w:], wrong, hard, exchange.has_distractors)
+
+
+def training_exchanges(train: Sequence[Exchange], data: ConverseDataConfig) -> list[Exchange]:
+    """The exchanges to train on: those of train and, with ``inner_turns``, those of their contexts."""
+    inner = (one for exchange in train for one in inner_exchanges(exchange)) if data.inner_turns else ()
+    return [*train, *inner]
+
+
+def describe_parts(parts: DataParts[Exchange], data: ConverseDataConfig) -> list[str]:
+    """Report lines about train, dev and test. Raise DataError if train or dev has no correct response."""
+    for name in ("train", "dev"):
+        if not any(exchange.responses for exchange in getattr(parts, name)):
+            raise DataError(f"There is no correct response in {name}. Check the file.")
+    named = {name: getattr(parts, name) for name in ("train", "dev", "test")}
+    lines = [_summary_line(name, part) for name, part in named.items() if part]
+    if data.inner_turns:
+        n = len(training_exchanges(parts.train, data)) - len(parts.train)
+        lines.append(f"the turns of contexts add {n:,} pairs to train")
+    return lines
+
+
+def _summary_line(name: str, part: Sequence[Exchange]) -> str:
+    n_responses = sum(len(exchange.responses) for exchange in part)
+    n_wrong = sum(len(exchange.wrong) for exchange in part)
+    turns = sum(len(exchange.context) for exchange in part) / len(part)
+    wrong = f" and {n_wrong:,} incorrect ones" if n_wrong else ""
+    return f"{name}: {len(part):,} contexts of {turns:.1f} turns, {n_responses:,} responses{wrong}"
+
+
+def distinct_texts(part: Iterable[Exchange]) -> list[str]:
+    """The distinct turns and correct responses of a split."""
+    return list(dict.fromkeys(text for one in part for text in (*one.context, *one.responses)))
+
+
+def distinct_responses(part: Iterable[Exchange]) -> list[str]:
+    """The distinct correct responses of a split, in order."""
+    return list(dict.fromkeys(text for exchange in part for text in exchange.responses))
+
+
+def context_response_pairs(part: Sequence[Exchange]) -> list[tuple[Exchange, str]]:
+    """Every context with each of its correct responses."""
+    return [(exchange, response) for exchange in part for response in exchange.responses]
+
+
+# --- contexts to respond to -------------------------------------------------------------------------------------------
+
+
+def read_contexts(data: ConverseDataConfig, path: Path, counter: ReadCounter) -> Iterator[Exchange]:
+    """The contexts of a file of conversations, or the lines of any other file. Responses are not read."""
+    if data.context_column is not None and _has_column(path, data.context_column, data.encoding):
+        columns = {"source": data.context_column}
+        for record in open_records(path, (SOURCE,), columns=columns, encoding=data.encoding).read(
+            counter, keep_empty=True
+        ):
+            yield Exchange(split_turns(record["source"] or ""), (), record.place)
+        return
+    data = data.model_copy(update={"context_column": None, "response_column": None})
+    if _has_lines(path, data):
+        with open_text(path, data.encoding) as lines:
+            yield from counter.seen(_line_contexts(path, lines))
+        return
+    kind, _ = conversation_format(data, path)
+    for exchange in counter.seen(read_exchanges(path, kind, encoding=data.encoding)):
+        yield Exchange(exchange.context, (), exchange.place, exchange.own)
+
+
+def _line_contexts(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[Exchange]:
+    """The context of each line, which ends at a tab if there is one. A header line is skipped."""
+    for i, (number, line) in enumerate(lines):
+        context, tab, _ = line.partition("\t")
+        if i or not (tab and context.strip().lower() in CONTEXT_COLUMNS):
+            yield Exchange(split_turns(context), (), SourceLocation(str(path), number))
+
+
+def _has_lines(path: Path, data: ConverseDataConfig) -> bool:
+    """Whether each line of a file is a context, rather than a part of a conversation in one of the formats."""
+    if data.input_format != "auto":
+        return data.input_format == "text"
+    try:
+        kind, _ = conversation_format(data, path)
+    except FormatError:  # blank lines or plain text: each line is a context
+        if stored_name(path).endswith(".csv"):
+            raise
+        return True
+    return kind not in _STRUCTURED and (kind != "pairs" or _are_plain_pairs(path, data))
+
+
+def _are_plain_pairs(path: Path, data: ConverseDataConfig) -> bool:
+    """Whether pairs are lines of context<TAB>response, without names or quotes."""
+    layout = detect_format(path, data.encoding).options.get("layout")
+    if layout is None or layout.delimiter != "\t":
+        return False
+    return layout.header is None and layout.quote is None and len(layout.names) == 2
+
+
+def _has_column(path: Path, column: str, encoding: str | None) -> bool:
+    try:
+        open_records(path, (SOURCE,), columns={"source": column}, encoding=encoding)
+    except CatenaError:
+        return False
+    return True

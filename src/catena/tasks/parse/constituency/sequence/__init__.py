@@ -1,0 +1,1 @@
+"""Phrase-structure parsers that generate trees as sequences."""

@@ -1,0 +1,1 @@
+"""Phrase-structure parsers with a network that scores spans."""

@@ -1,0 +1,259 @@
+"""Predictions of parsers, and their output formats: CoNLL-U or brackets, JSON, drawings. Imports no torch."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, Self, TypeVar
+
+from catena.data.examples import ConlluRow, ConlluSentence, Tree
+from catena.data.readers import brackets, conllu
+from catena.draw.terminal.arcs import arcs_text
+from catena.draw.terminal.tree import tree_text
+from catena.tasks.base import Prediction
+from catena.tasks.options import RankedOptions
+from catena.tasks.parse.constituency.trees import Confidence, flat, relabel_tree
+from catena.tasks.parse.data import TreeExample
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParsePrediction(Prediction):
+    """The best tree of a sentence, or several trees.
+
+    Args:
+        words: the words of the sentence.
+        log_prob: log-probability of the tree, if requested; NaN if the sentence has no parse.
+        n_best: the n best or sampled predictions, if several were requested.
+        text: the input if it was a text.
+    """
+
+    words: tuple[str, ...]
+    log_prob: float | None = None
+    n_best: tuple[Self, ...] = ()
+    text: str | None = field(default=None, repr=False)
+
+    @abstractmethod
+    def tree_fields(self) -> dict[str, Any]:
+        """The tree as JSON values."""
+
+    @abstractmethod
+    def tree_blocks(self) -> Iterator[str]:
+        """Each tree in the format of the files."""
+
+    @abstractmethod
+    def draw_tree(self, one: Self) -> str:
+        """One of the trees as a drawing for a terminal."""
+
+    @property
+    def probability(self) -> float | None:
+        """The probability of the tree; None if it is not known."""
+        return None if self.log_prob is None or math.isnan(self.log_prob) else math.exp(self.log_prob)
+
+    @property
+    def ranked(self) -> tuple[Self, ...]:
+        """The n best predictions, or this one."""
+        return self.n_best or (self,)
+
+    def to_dict(self) -> dict[str, Any]:
+        row: dict[str, Any] = {} if self.text is None else {"text": self.text}
+        row |= {"words": list(self.words), **self._scored_fields()}
+        return row | ({"n_best": [one._scored_fields() for one in self.n_best]} if self.n_best else {})
+
+    def _scored_fields(self) -> dict[str, Any]:
+        scores = {"probability": self.probability, "log_prob": self.log_prob}
+        return {**self.tree_fields(), **({} if self.log_prob is None else scores)}
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        rows = []
+        for one in self.ranked:
+            fields = one._scored_fields().items()
+            row = {name: " ".join(map(str, value)) if isinstance(value, list) else value for name, value in fields}
+            rows.append({**row, "words": " ".join(self.words)})
+        return rows
+
+    def to_text(self, format: str) -> str:
+        """The trees in the format of the files, or as drawings; "" for a sentence without words."""
+        if not self.words:
+            return ""
+        return "\n".join(self._drawings()) + "\n" if format == "tree" else "\n".join(self.tree_blocks())
+
+    def _drawings(self) -> Iterator[str]:
+        for rank, one in enumerate(self.ranked, start=1):
+            score = _score_cell(one.log_prob)
+            if self.n_best or score:
+                yield f"tree {rank}" + (f"   log_prob {score}" if score else "")
+            yield self.draw_tree(one).rstrip("\n")
+
+
+P = TypeVar("P", bound=ParsePrediction)
+
+
+def with_n_best(made: Sequence[P], options: RankedOptions) -> P:
+    """The first of some predictions for a sentence, with all of them if several were requested."""
+    return replace(made[0], n_best=tuple(made)) if options.several else made[0]
+
+
+def _score_cell(log_prob: float | None) -> str:
+    return "" if log_prob is None or math.isnan(log_prob) else f"{log_prob:.4f}"
+
+
+# --- dependency trees -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class DependencyPrediction(ParsePrediction):
+    """The dependency tree of a sentence. Prints as words with their heads and relations.
+
+    Args:
+        heads: for each word, the number of its head, counted from 1; 0 for the root.
+        relations: for each word, its relation to its head.
+        confidence: the probability of each word's arc and relation, if requested.
+        sentence: the sentence, whose other columns are written back.
+    """
+
+    heads: tuple[int, ...]
+    relations: tuple[str, ...]
+    confidence: tuple[float, ...] | None = None
+    sentence: ConlluSentence = field(repr=False, compare=False)
+
+    def __str__(self) -> str:
+        rows = zip(self.words, self.heads, self.relations, strict=True)
+        return " ".join(f"{word}/{head}/{relation}" for word, head, relation in rows)
+
+    def tree_fields(self) -> dict[str, Any]:
+        row: dict[str, Any] = {"heads": list(self.heads), "relations": list(self.relations)}
+        return row if self.confidence is None else {**row, "confidence": list(self.confidence)}
+
+    def tree_blocks(self) -> Iterator[str]:
+        for rank, one in enumerate(self.ranked, start=1):
+            comments = [*self.sentence.comments, *([f"# n_best = {rank}"] if self.n_best else [])]
+            if one.log_prob is not None:
+                comments += [f"# probability = {one.probability:.6g}", f"# log_prob = {one.log_prob:.6f}"]
+            tree = set_tree(self.sentence, one.heads, one.relations, one.confidence)
+            yield conllu.to_text(replace(tree, comments=tuple(comments))).removesuffix("\n")
+
+    def draw_tree(self, one: DependencyPrediction) -> str:
+        labels = one.relations
+        if one.confidence is not None:
+            labels = tuple(f"{name} {p:.2f}" for name, p in zip(labels, one.confidence, strict=True))
+        return arcs_text(self.words, one.heads, labels)
+
+
+def set_tree(
+    sentence: ConlluSentence,
+    heads: Sequence[int],
+    relations: Sequence[str],
+    confidence: Sequence[float] | None = None,
+) -> ConlluSentence:
+    """A sentence with another tree; confidences are written to MISC."""
+    rows: list[ConlluRow] = []
+    word = 0
+    for row in sentence.rows:
+        if not row.id.isdecimal():
+            rows.append(row)
+            continue
+        misc = row.misc
+        if confidence is not None:
+            kept = [] if misc == "_" else [part for part in misc.split("|") if not part.startswith("Confidence=")]
+            misc = "|".join([*kept, f"Confidence={confidence[word]:.4f}"])
+        rows.append(row._replace(head=str(heads[word]), deprel=relations[word], misc=misc))
+        word += 1
+    return replace(sentence, rows=tuple(rows))
+
+
+# --- phrase-structure trees -------------------------------------------------------------------------------------------
+
+
+class ParsedTree(NamedTuple):
+    """A tree, its log-probability among all trees of the sentence and, if known, its logical form."""
+
+    tree: Tree
+    log_prob: float | None = None
+    meaning: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConstituencyPrediction(ParsePrediction):
+    """The phrase-structure tree of a sentence. Prints as brackets.
+
+    Args:
+        tree: the tree.
+        meaning: the logical form of the sentence, if a grammar has meanings.
+        brackets: the probability of every bracket of all trees, if confidence is set.
+        tags: the probability of every tag of each word, if confidence is set.
+        n_parses: the number of parses, if a grammar counts them.
+        note: why the tree is not a parse, if it is not.
+    """
+
+    tree: Tree
+    meaning: str | None = None
+    brackets: Confidence | None = field(default=None, repr=False)
+    tags: tuple[dict[str, float], ...] | None = field(default=None, repr=False)
+    n_parses: int | None = None
+    note: str | None = None
+
+    @classmethod
+    def from_trees(
+        cls, example: TreeExample, trees: Sequence[ParsedTree], options: RankedOptions
+    ) -> ConstituencyPrediction:
+        """The prediction with the first of some trees, and with all of them if several were requested."""
+        return with_n_best([cls(words=example.words, text=example.text, **tree._asdict()) for tree in trees], options)
+
+    @classmethod
+    def without_parse(
+        cls, example: TreeExample, tags: Sequence[str], options: RankedOptions, note: str
+    ) -> ConstituencyPrediction:
+        """A flat tree for a sentence that has no parse."""
+        tree = ParsedTree(flat(example.words, tags), options.missing_score)
+        return replace(cls.from_trees(example, [tree], options), note=note)
+
+    def __str__(self) -> str:
+        return brackets.to_text(self.tree)
+
+    def tree_fields(self) -> dict[str, Any]:
+        row: dict[str, Any] = {"tree": str(self) if self.tree.children else None}
+        return row if self.meaning is None else {**row, "meaning": self.meaning}
+
+    def to_dict(self) -> dict[str, Any]:
+        row = super().to_dict()
+        if self.brackets is not None and self.tags is not None:
+            ordered = sorted(self.brackets.items(), key=lambda item: (item[0][1], -item[0][2], -item[1]))
+            row["brackets"] = [
+                {"label": label, "start": start, "end": end, "probability": p} for (label, start, end), p in ordered
+            ]
+            leaves = zip(self.tags, self.tree.leaves(), strict=True)
+            row["confidence"] = [tags.get(leaf.label, 0.0) for tags, leaf in leaves]
+        further = {"n_parses": self.n_parses, "note": self.note}
+        return row | {name: value for name, value in further.items() if value is not None}
+
+    def tree_blocks(self) -> Iterator[str]:
+        """Lines of brackets, after a column of log-probabilities if they were requested."""
+        for one in self.ranked:
+            prefix = "" if one.log_prob is None else f"{_score_cell(one.log_prob)}\t"
+            yield prefix + brackets.to_text(self.labeled_tree(one.tree, ":"))
+
+    def draw_tree(self, one: ConstituencyPrediction) -> str:
+        meaning = "" if one.meaning is None else f"meaning: {one.meaning}"
+        return tree_text(self.labeled_tree(one.tree, " ")) + meaning
+
+    def _drawings(self) -> Iterator[str]:
+        yield from super()._drawings()
+        if self.n_parses is not None:
+            yield f"parses: {self.n_parses:,}"
+        if self.note:
+            yield f"note: {self.note}"
+
+    def labeled_tree(self, tree: Tree, between: str) -> Tree:
+        """A tree with the probability of each bracket in its label, if it is known."""
+        if self.brackets is None or self.tags is None:
+            return tree
+        probabilities, tags = self.brackets, self.tags
+
+        def label(start: int, end: int, node: Tree) -> str:
+            if node.word is not None:
+                return f"{node.label}{between}{tags[start].get(node.label, 0.0):.2f}"
+            return f"{node.label}{between}{probabilities.get((node.label, start, end), 0.0):.2f}"
+
+        return relabel_tree(tree, label)

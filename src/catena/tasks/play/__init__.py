@@ -1,0 +1,1 @@
+"""The task play: agents of :mod:`catena.agents` behind the interface of tasks."""

@@ -1,0 +1,42 @@
+"""The pointer network as an estimator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from catena.data.examples import SourceLocation
+from catena.errors import DataError
+from catena.tasks.estimator import Estimator
+from catena.tasks.point.items import PointItem, parse_points
+
+
+class Pointer(Estimator, task="point"):
+    """Pointer network: sets of points or tokens in, positions of the input out.
+
+    model = Pointer(problem="sort", max_epochs=5).fit([[3, 1, 2], [9, 4, 7]] * 50)
+    [p.positions for p in model.predict([[5, 8, 6]])]
+
+    ``y`` has the target positions of each set, counted from 0; None if ``problem`` defines them.
+    """
+
+    def _examples(self, x: Iterable[Sequence[Any]], y: Iterable[Sequence[int]] | None) -> list[PointItem]:
+        items = [_item(one, i) for i, one in enumerate(x, start=1)]
+        if y is None:
+            return items
+        targets = [tuple(int(position) for position in target) for target in y]
+        if len(targets) != len(items):
+            raise DataError(f"y must have one target per set ({len(items)}), got {len(targets)}. Pass as many.")
+        return [replace(item, target=target) for item, target in zip(items, targets, strict=True)]
+
+
+def _item(things: Sequence[Any], number: int) -> PointItem:
+    place = SourceLocation("fit", number)
+    if things and isinstance(things[0], str):
+        return PointItem(tuple(things), None, place)
+    try:
+        points = [tuple(point) if hasattr(point, "__iter__") else point for point in things]
+        return PointItem(parse_points(points), None, place)
+    except ValueError as error:
+        raise DataError(f"{place} {error}. Pass lists of numbers, points or strings.") from None

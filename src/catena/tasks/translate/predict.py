@@ -1,0 +1,122 @@
+"""Predictions of a translator: translations with scores and attention weights. Imports no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from catena.data.vocabulary import UNK_SYMBOL
+from catena.tasks.base import Prediction
+
+
+@dataclass(frozen=True, eq=False)
+class TranslationPrediction(Prediction):
+    """The translation of a text. Prints as the translation.
+
+    Args:
+        source: the source text.
+        source_tokens: its tokens.
+        translation: the translation; empty for a text without tokens.
+        tokens: the generated tokens.
+        log_prob: log p(translation | source), including its end symbol unless it is truncated; None for an empty text.
+        score: the score by which the search ranked the translation.
+        truncated: whether it was cut at the maximum length, so that it has no end symbol.
+        known: whether any token of the source is in the vocabulary or can be copied.
+        log_probs: log-probability of each token, and of the end symbol unless it is truncated; None without ``scores``.
+        attention: weights ``[head, t, s]`` of each layer that attends to the source; None without ``alignment``. The
+            last row is the end symbol unless it is truncated; the last column is the end of the source.
+        links: the alignment as pairs (source token, target token) in readable form; None without ``alignment``.
+        n_best: the n best or sampled translations, if several were requested.
+    """
+
+    source: str
+    source_tokens: tuple[str, ...]
+    translation: str = ""
+    tokens: tuple[str, ...] = ()
+    log_prob: float | None = None
+    score: float | None = None
+    truncated: bool = False
+    known: bool = True
+    log_probs: tuple[float, ...] | None = None
+    attention: tuple[np.ndarray, ...] | None = field(default=None, repr=False)
+    links: tuple[tuple[str, str], ...] | None = None
+    n_best: tuple[TranslationPrediction, ...] = ()
+
+    def __str__(self) -> str:
+        return self.translation
+
+    @property
+    def ranked(self) -> tuple[TranslationPrediction, ...]:
+        """The n best predictions, or this one."""
+        return self.n_best or (self,)
+
+    @property
+    def weights(self) -> Float[np.ndarray, "t s"] | None:
+        """The mean attention weights over all layers and heads; None without alignment or attention."""
+        return mean_weights(self.attention) if self.attention else None
+
+    def alignment(self) -> list[tuple[int, int]]:
+        """Pairs (source position, target position) of each target token and its most attended source token.
+
+        Target tokens that attend most to the end of the source have no pair.
+        """
+        weights = self.weights
+        return [] if weights is None else most_attended(weights, len(self.tokens))
+
+    def to_dict(self) -> dict[str, Any]:
+        row: dict[str, Any] = {"source": self.source, "source_tokens": list(self.source_tokens), "known": self.known}
+        row |= self._output()
+        return row | ({"n_best": [one._output() for one in self.n_best]} if self.n_best else {})
+
+    def _output(self) -> dict[str, Any]:
+        row: dict[str, Any] = {"translation": self.translation, "tokens": list(self.tokens)}
+        row |= {"log_prob": self.log_prob, "score": self.score, "truncated": self.truncated}
+        if self.log_probs is not None:
+            row["log_probs"] = list(self.log_probs)
+        if self.attention is not None:
+            row["alignment"] = [list(pair) for pair in self.alignment()]
+            row["attention"] = [np.round(layer.astype(np.float64), 4).tolist() for layer in self.attention]
+        return row
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        rows = []
+        for one in self.ranked:
+            row: dict[str, Any] = {"source": self.source, "translation": one.translation}
+            if one.log_probs is not None:
+                row["log_prob"] = one.log_prob
+            if one.links is not None:
+                row["alignment"] = " ".join(f"{a}|{b}" for a, b in one.links)
+            rows.append(row)
+        return rows
+
+    def to_text(self, format: str) -> str:
+        return "\n".join(one.translation for one in self.ranked)
+
+
+def mean_weights(attention: Sequence[np.ndarray]) -> Float[np.ndarray, "t s"]:
+    """The mean attention weights over all layers and heads."""
+    return np.asarray(np.mean([layer.mean(axis=0) for layer in attention], axis=0))
+
+
+def most_attended(weights: Float[np.ndarray, "t s"], n: int) -> list[tuple[int, int]]:
+    """Pairs (source position, target position) of the first ``n`` target tokens, without the end of the source."""
+    most = weights[:n].argmax(axis=1).tolist()
+    return [(s, t) for t, s in enumerate(most) if s < weights.shape[1] - 1]
+
+
+def copy_unknown_words(tokens: Sequence[str], source: Sequence[str], attention: Sequence[np.ndarray]) -> list[str]:
+    """The tokens with each unknown token replaced by the source word with the largest attention weight.
+
+    Args:
+        tokens: the target tokens.
+        source: the source tokens, without the end symbol.
+        attention: weights ``[head, t, s]`` of each layer.
+    """
+    if not attention:
+        return list(tokens)
+    weights = mean_weights(attention)[:, :-1]
+    return [source[int(weights[i].argmax())] if token == UNK_SYMBOL else token for i, token in enumerate(tokens)]

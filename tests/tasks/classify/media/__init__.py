@@ -1,0 +1,1 @@
+"""Tests of the classifiers of pictures and sounds."""
