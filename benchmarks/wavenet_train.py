@@ -123,11 +123,13 @@ class Run:
         self.data = Tape(corpus.select(indices), self.device, flags.local)
         self.config = WaveNetConfig(
             d=flags.d, d_skip=flags.d_skip, n_layers=flags.layers, n_blocks=flags.blocks, dropout=flags.dropout,
-            n_speakers=len(corpus.conditions) if flags.speakers else 0, d_local=N_MELS if flags.local else 0,
         )  # fmt: skip
         torch.manual_seed(flags.seed)
         counts = np.bincount(self.data.recordings.levels, minlength=256)
-        self.model = build_wavenet(self.config, counts).to(self.device)
+        self.model = build_wavenet(
+            self.config, counts, n_speakers=len(corpus.conditions) if flags.speakers else 0,
+            d_local=N_MELS if flags.local else 0,
+        ).to(self.device)  # fmt: skip
         self.optimizer = torch.optim.AdamW(
             self.model.parameters(), lr=flags.lr, weight_decay=flags.decay, betas=(0.9, 0.98),
             fused=self.device.type == "cuda",
@@ -301,7 +303,8 @@ def run_one(flags: argparse.Namespace) -> None:
             if flags.speakers and split == "test":
                 scores[f"{name}, no condition"] = run.score(kind, split, known=False, exact=True)
     weights = {name: x.cpu() for name, x in (run.best_weights or run.average.average).items()}
-    save(flags.output / "weights.pt", {"config": run.config.model_dump(), "weights": weights})
+    sizes = {"config": run.config.model_dump(), "n_speakers": run.model.n_speakers}
+    save(flags.output / "weights.pt", {**sizes, "weights": weights})
     figures = {"bits": scores, "dev": run.best, "steps": run.step, "seconds": run.elapsed, "parameters": size}
     (flags.output / "figures.json").write_text(json.dumps(figures, indent=1), encoding="utf-8")
     show({flags.output.name: figures})

@@ -16,6 +16,7 @@ from catena.data.recordings import (
     evaluation_windows,
     quantize_files,
     read_recordings,
+    store_recordings,
     write_recordings,
 )
 from catena.errors import DataError, FormatError
@@ -46,6 +47,23 @@ def test_written_recordings_are_read_as_a_map(tmp_path: Path) -> None:
         assert (recordings.names, recordings.speakers.tolist()) == (("a", "b", "c"), [3, -1, 0])
         assert (recordings.lengths.tolist(), recordings.n_samples, recordings.sample_rate) == ([7, 0, 5], 12, 8000)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["recordings.json", "samples.u8"]
+
+
+@pytest.mark.parametrize("limit", [100, 3])
+def test_stored_recordings_are_in_memory_or_in_a_file(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("catena.data.recordings.IN_MEMORY", limit)
+    blocks = [np.arange(5, dtype=np.uint8), np.arange(7, 9, dtype=np.uint8)]
+    recordings = store_recordings(iter([("a", blocks, 3), ("b", [], -1), ("c", blocks[:1], 0)]), 8000, 16)
+    assert isinstance(recordings.levels, np.memmap) == (limit == 3)
+    assert [recordings[i].tolist() for i in range(3)] == [[0, 1, 2, 3, 4, 7, 8], [], [0, 1, 2, 3, 4]]
+    assert (recordings.names, recordings.speakers.tolist()) == (("a", "b", "c"), [3, -1, 0])
+    assert (recordings.sample_rate, recordings.n_levels) == (8000, 16)
+
+
+def test_evaluation_windows_are_not_longer_than_their_recordings() -> None:
+    recordings = some([30, 3, 9])
+    widths = [batch.targets.shape[1] for batch in evaluation_windows(recordings, field=2, n_targets=20, batch_size=2)]
+    assert widths == [20, 9]
 
 
 def test_windows_are_padded_with_the_silence_of_their_levels(tmp_path: Path) -> None:

@@ -191,7 +191,7 @@ def test_series_is_held_after_its_end() -> None:
     torch.testing.assert_close(short, long)
 
 
-@pytest.mark.parametrize("upsampling", ["repeat", "linear"])
+@pytest.mark.parametrize("upsampling", ["repeat", "linear", "learned"])
 @pytest.mark.parametrize("start", [0, 4, 20])
 def test_windows_have_the_loss_of_the_whole_recording(upsampling: str, start: int) -> None:
     model = small(n_speakers=2, upsampling=upsampling).double()
@@ -202,7 +202,7 @@ def test_windows_have_the_loss_of_the_whole_recording(upsampling: str, start: in
     padded = torch.cat((torch.full((1, model.field), model.silence), x), dim=1)
     padded_frames = torch.cat((frames.new_zeros(1, before, 3), frames), dim=1)
     first = start // hop
-    window = padded_frames[:, first : first + before + -(-n // hop) + 1]
+    window = padded_frames[:, first : first + before + -(-n // hop) + model.upsampling.margin]
     inputs = padded[:, start : start + model.field + n - 1]
     loss = model.loss(inputs, x[:, start : start + n], None, model.condition(speakers, window))
     assert loss.item() == pytest.approx(-whole[0, start : start + n].mean().item(), abs=1e-12)

@@ -43,8 +43,8 @@ def test_initial_model_predicts_the_frequencies_and_knows_the_values_of_levels()
     ("kind", "expected"), [("repeat", RepeatUpsampling), ("linear", LinearUpsampling), ("learned", LearnedUpsampling)]
 )
 def test_config_selects_the_conditions(kind: str, expected: type) -> None:
-    config = WaveNetConfig(**SMALL, n_speakers=3, d_speaker=5, d_local=4, upsampling=kind, strides=(2, 3))
-    model = build_wavenet(config)
+    config = WaveNetConfig(**SMALL, d_speaker=5, upsampling=kind, strides=(2, 3))
+    model = build_wavenet(config, n_speakers=3, d_local=4)
     assert isinstance(model.upsampling, expected)
     assert (model.upsampling.hop, config.hop) == (6, 6)
     assert model.speakers.weight.shape == (4, 5)

@@ -79,7 +79,7 @@ def test_speaker_that_determines_the_level_is_learned() -> None:
     single = [np.full(1, speaker, np.uint8) for speaker in range(4)]
     recordings = Recordings.from_levels(single * 50_000, [0, 1, 2, 3] * 50_000, n_levels=4)
     torch.manual_seed(0)
-    model = build_wavenet(WaveNetConfig(**SMALL, n_speakers=4, d_speaker=4))
+    model = build_wavenet(WaveNetConfig(**SMALL, d_speaker=4), n_speakers=4)
     train(model, recordings, 60, speakers=True)
     log_probs = model.eval().log_probs(model.begin(torch.arange(4)))[:, model.first :]
     assert log_probs.argmax(dim=1).tolist() == [0, 1, 2, 3]

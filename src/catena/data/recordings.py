@@ -7,7 +7,9 @@ tests/data/test_recordings.py.
 
 from __future__ import annotations
 
+import contextlib
 import json
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +26,8 @@ from catena.files import atomic_write
 from catena.randomness import Randomness
 
 SAMPLES, INDEX = "samples.u8", "recordings.json"
+IN_MEMORY = 1 << 26
+"""Bytes of :func:`store_recordings` that are kept in memory."""
 _BLOCK = 1 << 16
 """Samples that are quantized in one call."""
 
@@ -117,7 +121,7 @@ def quantize_files(
     def readable() -> Iterator[tuple[str, list[UInt8[np.ndarray, " _"]], int]]:
         for path, speaker in zip(paths, known, strict=True):
             try:
-                blocks = [encode_mulaw(block, n_levels) for block in audio_blocks(path, sample_rate, _BLOCK)]
+                blocks = quantize_file(path, sample_rate, n_levels)
             except CatenaError as error:
                 skipped.append(SkippedFile(path, str(error)))
             else:
@@ -125,6 +129,41 @@ def quantize_files(
 
     recordings = write_recordings(folder, readable(), sample_rate, n_levels)
     return recordings, skipped
+
+
+def quantize_file(path: Path, sample_rate: int, n_levels: int = N_LEVELS) -> list[UInt8[np.ndarray, " _"]]:
+    """The levels of a sound file, in blocks; the samples themselves are never all in memory."""
+    return [encode_mulaw(block, n_levels) for block in audio_blocks(path, sample_rate, _BLOCK)]
+
+
+def store_recordings(
+    recordings: Iterable[tuple[str, Iterable[UInt8[np.ndarray, " _"]], int]],
+    sample_rate: int,
+    n_levels: int = N_LEVELS,
+) -> Recordings:
+    """Recordings for this process only: in memory while they are small, and then in a temporary file.
+
+    Arguments as in :func:`write_recordings`.
+    """
+    names, speakers, lengths = [], [], []
+    with contextlib.ExitStack() as stack:
+        file = stack.enter_context(tempfile.SpooledTemporaryFile(IN_MEMORY, prefix="catena-recordings-"))
+        for name, blocks, speaker in recordings:
+            names.append(name)
+            speakers.append(speaker)
+            lengths.append(sum(file.write(np.asarray(block, np.uint8).tobytes()) for block in blocks))
+        levels = _map_spooled(file, sum(lengths))
+    edges = np.cumsum([0, *lengths])
+    return Recordings(levels, edges, tuple(names), np.array(speakers, np.int64), sample_rate, n_levels)
+
+
+def _map_spooled(file: Any, n: int) -> UInt8[np.ndarray, " n"]:
+    """The bytes of a spooled file: its memory, or a map of the file, which stays valid after the file is closed."""
+    if n <= IN_MEMORY:
+        file.seek(0)
+        return np.frombuffer(file.read(), np.uint8)
+    file.flush()
+    return np.memmap(file, np.uint8, "r")
 
 
 def write_recordings(
@@ -272,8 +311,13 @@ def cut_windows(
 
 
 def evaluation_windows(recordings: Recordings, field: int, n_targets: int, batch_size: int) -> Iterator[WindowBatch]:
-    """Batches of windows in which every sample is a target exactly once, for evaluation."""
+    """Batches of windows in which every sample is a target exactly once, for evaluation.
+
+    Windows of similar length are together, and none is longer than its batch needs.
+    """
     pairs = [(i, start) for i, n in enumerate(recordings.lengths) for start in range(0, n, n_targets)]
+    pairs.sort(key=lambda pair: pair[1] - recordings.lengths[pair[0]])
     for first in range(0, len(pairs), batch_size):
         chosen, starts = (np.array(x) for x in zip(*pairs[first : first + batch_size], strict=True))
-        yield cut_windows(recordings, chosen, starts, field, n_targets)
+        longest = min(n_targets, int(recordings.lengths[chosen[0]] - starts[0]))
+        yield cut_windows(recordings, chosen, starts, field, longest)

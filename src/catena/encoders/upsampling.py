@@ -31,6 +31,9 @@ class Upsampling(nn.Module, ABC):
         hop: positions for each vector.
     """
 
+    margin = 0
+    """Number of vectors before and after one that its positions may depend on."""
+
     def __init__(self, d: int, hop: int) -> None:
         super().__init__()
         if hop < 1:
@@ -52,6 +55,8 @@ class RepeatUpsampling(Upsampling):
 class LinearUpsampling(Upsampling):
     """Linear interpolation between neighboring vectors."""
 
+    margin = 1
+
     def forward(self, series: Float[Tensor, "b s d"]) -> Float[Tensor, "b t d"]:
         following = torch.cat((series[:, 1:], series[:, -1:]), dim=1)
         part = torch.arange(self.hop, device=series.device, dtype=series.dtype)[:, None] / self.hop
@@ -69,6 +74,7 @@ class LearnedUpsampling(Upsampling):
 
     def __init__(self, d: int, strides: Sequence[int]) -> None:
         super().__init__(d, math.prod(strides))
+        self.margin = len(strides)  # each convolution over three positions reaches at most one vector further
         risers = [nn.ConvTranspose1d(d, d, stride, stride=stride) for stride in strides]
         smoothers = [nn.Conv1d(d, d, 3, padding=1, padding_mode="replicate") for _ in strides]
         for rise, smooth in zip(risers, smoothers, strict=True):

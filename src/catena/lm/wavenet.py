@@ -101,7 +101,7 @@ class WaveNet(nn.Module, AutoregressiveLM[WaveNetState]):
     @property
     def n_context_frames(self) -> int:
         """The number of vectors of the series before the one of the first target that a window must have."""
-        return 0 if self.upsampling is None else -(-(self.field - 1) // self.upsampling.hop)
+        return 0 if self.upsampling is None else self.upsampling.margin - (1 - self.field) // self.upsampling.hop
 
     def condition(
         self, speakers: Int[Tensor, " b"] | None = None, frames: Float[Tensor, "b f k"] | None = None
@@ -110,7 +110,8 @@ class WaveNet(nn.Module, AutoregressiveLM[WaveNetState]):
 
         Args:
             speakers: indices from 0; -1 for an unknown speaker. None for all unknown.
-            frames: the slower series; ``frames[:, n_context_frames]`` is the vector of the first target.
+            frames: the slower series; ``frames[:, n_context_frames]`` is the vector of the first target. With
+                ``upsampling.margin`` vectors after the one of the last target, a window equals the whole recording.
 
         Returns:
             A condition whose series begins with the first input that the first target depends on.

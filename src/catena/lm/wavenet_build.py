@@ -14,13 +14,22 @@ from catena.outputs.logistic import LogisticMixture
 from catena.outputs.softmax import Softmax
 
 
-def build_wavenet(config: WaveNetConfig, counts: Shaped[np.ndarray, " v"] | None = None) -> WaveNet:
+def build_wavenet(
+    config: WaveNetConfig,
+    counts: Shaped[np.ndarray, " v"] | None = None,
+    *,
+    n_speakers: int = 0,
+    d_local: int = 0,
+) -> WaveNet:
     """The WaveNet of a config.
 
     Args:
         config: its sizes.
         counts: how often each level occurs in the training data. The model begins with these frequencies, which saves
             the first thousand steps; with even ones if None.
+        n_speakers: the number of speakers that the model is conditioned on; 0 for none.
+        d_local: the size of the vectors of a slower series that the model is conditioned on, such as 40 for a log-mel
+            spectrogram with 40 bands; 0 for none.
     """
     encoder = Dilated(
         config.d,
@@ -31,13 +40,13 @@ def build_wavenet(config: WaveNetConfig, counts: Shaped[np.ndarray, " v"] | None
         dropout=config.dropout,
         d_skip=config.d_skip,
         final_relu=True,
-        d_global=config.d_speaker if config.n_speakers else 0,
-        d_local=config.d_local,
+        d_global=config.d_speaker if n_speakers else 0,
+        d_local=d_local,
     )
     output = _build_output(config)
     if counts is not None:
         output.start_at(np.asarray(counts, np.float64) + 1)
-    return WaveNet(encoder, output, n_speakers=config.n_speakers, upsampling=_build_upsampling(config))
+    return WaveNet(encoder, output, n_speakers=n_speakers, upsampling=_build_upsampling(config, d_local))
 
 
 def _build_output(config: WaveNetConfig) -> OutputLayer:
@@ -46,13 +55,13 @@ def _build_output(config: WaveNetConfig) -> OutputLayer:
     return LogisticMixture(config.d_skip, config.n_levels, config.n_logistics)
 
 
-def _build_upsampling(config: WaveNetConfig) -> Upsampling | None:
-    if not config.d_local:
+def _build_upsampling(config: WaveNetConfig, d_local: int) -> Upsampling | None:
+    if not d_local:
         return None
     match config.upsampling:
         case "repeat":
-            return RepeatUpsampling(config.d_local, config.hop)
+            return RepeatUpsampling(d_local, config.hop)
         case "linear":
-            return LinearUpsampling(config.d_local, config.hop)
+            return LinearUpsampling(d_local, config.hop)
         case "learned":
-            return LearnedUpsampling(config.d_local, config.strides)
+            return LearnedUpsampling(d_local, config.strides)

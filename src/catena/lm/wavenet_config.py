@@ -34,13 +34,8 @@ class WaveNetConfig(Config):
     """The distribution of the next level: one probability for each, or a mixture of a few logistic distributions."""
     n_logistics: int = Field(10, gt=0)
     """Number of distributions in a logistic mixture."""
-    n_speakers: int = Field(0, ge=0)
-    """Number of speakers that the model is conditioned on; 0 for none."""
     d_speaker: int = Field(16, gt=0)
     """Size of a speaker's vector."""
-    d_local: int = Field(0, ge=0)
-    """Size of the vectors of a slower series that the model is conditioned on, such as 40 for a log-mel spectrogram
-    with 40 bands; 0 for none."""
     upsampling: Literal["repeat", "linear", "learned"] = "repeat"
     """How the slower series is brought to the rate of the samples: repetition, linear interpolation, or transposed
     convolutions."""
