@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from catena.metrics.reading import answer_f1 as answer_f1
     from catena.metrics.reading import answer_report as answer_report
     from catena.metrics.reading import exact_match as exact_match
+    from catena.metrics.regression import mae as mae
+    from catena.metrics.regression import r2 as r2
+    from catena.metrics.regression import rmse as rmse
     from catena.metrics.significance import approximate_randomization as approximate_randomization
     from catena.metrics.significance import mcnemar as mcnemar
     from catena.metrics.significance import paired_bootstrap as paired_bootstrap
@@ -50,13 +53,16 @@ __all__ = [
     "f1",
     "fit_temperature",
     "log_loss",
+    "mae",
     "mcnemar",
     "multilabel_f1",
     "paired_bootstrap",
     "poisson_interval",
     "precision",
+    "r2",
     "recall",
     "recall_at_k",
+    "rmse",
     "rouge",
     "span_f1",
     "symbol_error",
@@ -83,13 +89,16 @@ __getattr__, __dir__ = lazy_exports(
         "f1": ".classification",
         "fit_temperature": ".calibration",
         "log_loss": ".probabilities",
+        "mae": ".regression",
         "mcnemar": ".significance",
         "multilabel_f1": ".classification",
         "paired_bootstrap": ".significance",
         "poisson_interval": ".intervals",
         "precision": ".classification",
+        "r2": ".regression",
         "recall": ".classification",
         "recall_at_k": ".ranking",
+        "rmse": ".regression",
         "rouge": ".summary",
         "span_f1": ".spans",
         "symbol_error": ".edits",

@@ -87,6 +87,20 @@ def _poisson_at_most(k: int, mean: float) -> float:
     return math.fsum(math.exp(i * math.log(mean) - mean - math.lgamma(i + 1)) for i in range(k + 1))
 
 
+def fisher_interval(correlation: float, n: int, *, spread: float = 1.0, level: float = 0.95) -> Interval | None:
+    """The interval of a correlation of ``n`` pairs by Fisher's transform, with variance ``spread`` / (n - 3).
+
+    ``spread`` is 1 for Pearson's correlation and 1.06 for Spearman's (Fieller, Hartley & Pearson 1957). None for fewer
+    than 4 pairs, and for a correlation of 1 or -1 or that does not exist.
+    """
+    check_level(level)
+    if n < 4 or not abs(correlation) < 1:
+        return None
+    half = NormalDist().inv_cdf((1 + level) / 2) * math.sqrt(spread / (n - 3))
+    low, high = math.tanh(math.atanh(correlation) - half), math.tanh(math.atanh(correlation) + half)
+    return Interval(correlation, low, high, level, "fisher", n)
+
+
 def bootstrap_interval(
     examples: np.ndarray,
     statistic: Callable[[np.ndarray], np.ndarray],
