@@ -31,8 +31,8 @@ import torch
 from catena.kernels.linear.int8_weight import Int8Weight
 from catena.seq2seq.transformer import TransformerSeq2Seq
 from catena.tasks.load import load_model
+from catena.tasks.text_search import BATCH_TOKENS
 from catena.tasks.translate.config import TranslateOptions
-from catena.tasks.translate.search import BATCH_TOKENS
 from catena.tasks.translate.task import TranslateTask
 
 

@@ -11,7 +11,10 @@ words: Haus does not match Haustier.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from itertools import repeat
 from pathlib import Path
+from typing import Any
 
 from catena.data.files import open_text
 from catena.errors import DataError
@@ -43,3 +46,23 @@ def read_constraints(path: Path) -> list[TextConstraints]:
     if not listed:
         raise DataError(f"{path} is empty. Write one line for each text, or one line for all texts.")
     return listed
+
+
+def zip_constraints(items: Iterable[Any], path: Path) -> Iterator[tuple[Any, TextConstraints]]:
+    """Each item with its constraints: those of its line of a file, or those of the only line."""
+    listed, n = read_constraints(path), 0
+    constraints = iter(listed) if len(listed) > 1 else repeat(listed[0])
+    for n, item in enumerate(items, start=1):
+        own = next(constraints, None)
+        if own is None:
+            raise DataError(_uneven(path, len(listed), f"{n:,} or more"))
+        yield item, own
+    if 1 < len(listed) != n:
+        raise DataError(_uneven(path, len(listed), f"{n:,}"))
+
+
+def _uneven(path: Path, lines: int, texts: str) -> str:
+    return (
+        f"{path} must have 1 line, or one line for each of the {texts} texts, got {lines:,} lines. Leave the line of a "
+        f"text empty if it has no constraint."
+    )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import repeat
 from pathlib import Path
 from typing import Any, Self
 
@@ -18,14 +17,15 @@ from catena.data.vocabulary import UNK
 from catena.draw.picture import Picture
 from catena.errors import ConfigError, DataError
 from catena.metrics.measure import Metric
-from catena.search.config import BaseSearchConfig, BeamConfig, GreedyConfig, RankingConfig
-from catena.search.overrides import best_search, drawn_search, truncation_warning, with_max_length
+from catena.search.config import BaseSearchConfig, BeamConfig, GreedyConfig
+from catena.search.overrides import truncation_warning, with_max_length
 from catena.seq2seq.base import EncoderDecoder
 from catena.seq2seq.build import build_encoder_decoder
 from catena.tasks import attention_maps, pairs
 from catena.tasks.base import BaseTask, Origin
 from catena.tasks.neural import Dataset, NetworkTraining, NeuralTask
 from catena.tasks.sources import Sources
+from catena.tasks.text_search import STEP, choose_search
 from catena.tasks.translate.batches import TranslationBatch, make_batch, pair_log_probs
 from catena.tasks.translate.candidates import (
     Candidates,
@@ -35,7 +35,7 @@ from catena.tasks.translate.candidates import (
     save_candidates,
 )
 from catena.tasks.translate.config import NEXT_COMMANDS, USUAL, TranslateConfig, TranslateOptions
-from catena.tasks.translate.constraints import read_constraints
+from catena.tasks.translate.constraints import zip_constraints
 from catena.tasks.translate.data import (
     PairRows,
     TranslationExample,
@@ -50,7 +50,7 @@ from catena.tasks.translate.picture import map_attention
 from catena.tasks.translate.predict import (
     TranslationPrediction,
 )
-from catena.tasks.translate.search import STEP, EnsembleModel, TranslationSearch
+from catena.tasks.translate.search import EnsembleModel, TranslationSearch
 from catena.tasks.writing import unknown_input_warning
 from catena.training.task import BatchLoss
 
@@ -289,19 +289,9 @@ class TranslateTask(NeuralTask[TranslateConfig, TranslationExample, TranslationP
         self, items: Iterable[Any], options: TranslateOptions | None = None
     ) -> Iterator[TranslationPrediction]:
         path = None if options is None else options.constraint
-        return super().predict_stream(items if path is None else self._constrained(items, path), options)
-
-    def _constrained(self, items: Iterable[Any], path: Path) -> Iterator[TranslationExample]:
-        """The examples with their constraints."""
-        listed, n = read_constraints(path), 0
-        constraints = iter(listed) if len(listed) > 1 else repeat(listed[0])
-        for n, item in enumerate(items, start=1):
-            own = next(constraints, None)
-            if own is None:
-                raise DataError(_uneven(path, len(listed), f"{n:,} or more"))
-            yield replace(self.to_example(item), constraints=own)
-        if 1 < len(listed) != n:
-            raise DataError(_uneven(path, len(listed), f"{n:,}"))
+        if path is not None:
+            items = (replace(self.to_example(item), constraints=own) for item, own in zip_constraints(items, path))
+        return super().predict_stream(items, options)
 
     def predict_examples(
         self, examples: Sequence[TranslationExample], options: TranslateOptions
@@ -325,20 +315,7 @@ class TranslateTask(NeuralTask[TranslateConfig, TranslationExample, TranslationP
 
     def search_config(self, options: TranslateOptions) -> BaseSearchConfig:
         """The search of the config, changed by the options."""
-        own = self.config.search
-        if options.samples:
-            return drawn_search(own, options.samples)
-        if options.beam_size == 1 and options.n_best == 1 and options.length_penalty is None:
-            return GreedyConfig.model_validate(own.limits())
-        is_own = options.beam_size is None and options.length_penalty is None
-        if is_own and options.n_best == getattr(own, "n_best", 1):
-            return own
-        config = best_search(own, options.n_best, options.beam_size)
-        if not isinstance(own, RankingConfig):
-            config = config.model_copy(update={"normalize": "gnmt"})
-        if options.length_penalty is not None:
-            config = config.model_copy(update={"normalize": "gnmt", "length_penalty": options.length_penalty})
-        return config
+        return choose_search(self.config.search, options)
 
     # --- output -------------------------------------------------------------------------------------------------------
 
@@ -431,10 +408,3 @@ class TranslateTask(NeuralTask[TranslateConfig, TranslationExample, TranslationP
         from catena.tasks.translate.export import export_model
 
         export_model(to or "ctranslate2", self.translator, self.encoding, folder, quantization)
-
-
-def _uneven(path: Path, lines: int, texts: str) -> str:
-    return (
-        f"{path} must have 1 line, or one line for each of the {texts} texts, got {lines:,} lines. Leave the line of a "
-        f"text empty if it has no constraint."
-    )
