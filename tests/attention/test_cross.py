@@ -62,7 +62,7 @@ def test_cross_attention_divides_the_inner_size_among_heads() -> None:
 def test_cross_attention_each_head_has_its_own_score(name: str) -> None:
     looking = build_cross(name, 6, 4, 2, 4).double()
     query, memory = numbers(3, 2, 6), numbers(3, 5, 4)
-    context, weights, log_prob = looking(query, looking.prepare(memory, MASK), steps(3, 2))
+    context, weights, log_prob, _ = looking(query, looking.prepare(memory, MASK), steps(3, 2))
     assert context.shape == (3, 2, 6)
     assert weights.shape == (3, 2, 2, 5)
     assert log_prob is None
@@ -85,7 +85,7 @@ def test_cross_attention_each_head_has_its_own_score(name: str) -> None:
 def test_cross_attention_with_one_head_uses_states_without_projection() -> None:
     looking = build_cross("bilinear", 3, 4).double()
     query, memory = numbers(3, 2, 3), numbers(3, 5, 4)
-    context, weights, _ = looking(query, looking.prepare(memory, MASK), steps(3, 2))
+    context, weights, *_ = looking(query, looking.prepare(memory, MASK), steps(3, 2))
     assert looking.d_out == 4
     assert torch.allclose(context, weights[:, 0] @ memory)
     assert (weights[:, 0].transpose(1, 2)[~MASK] == 0).all()

@@ -68,7 +68,7 @@ def test_cross_attention_defaults_to_no_padding_and_steps_from_zero(n_heads: int
     looking = build_cross("additive", 8, 6, n_heads)
     memory, query = torch.randn(3, 5, 6), torch.randn(3, 4, 8)
     whole = looking.prepare(memory, padding_mask(torch.tensor([5, 5, 5]), 5)[:, 0])
-    context, weights, _ = looking(query, whole, torch.arange(4).expand(3, 4))
+    context, weights, *_ = looking(query, whole, torch.arange(4).expand(3, 4))
     found = looking(query, looking.prepare(memory))
     assert torch.equal(found.context, context)
     assert torch.equal(found.weights, weights)

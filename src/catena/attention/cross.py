@@ -62,6 +62,8 @@ class CrossAttentionResult(NamedTuple):
     """``b h t s``"""
     log_prob: Tensor | None
     """``b t``: the log-probability of the sampled keys; None if the weighting does not sample."""
+    probabilities: Tensor | None = None
+    """``b h t s``: what keys were sampled from; None if nothing was sampled."""
 
 
 class CrossAttention(nn.Module):

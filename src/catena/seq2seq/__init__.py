@@ -8,6 +8,8 @@ if TYPE_CHECKING:
     from catena.seq2seq.base import EncoderDecoder as EncoderDecoder
     from catena.seq2seq.base import Source as Source
     from catena.seq2seq.build import build_encoder_decoder as build_encoder_decoder
+    from catena.seq2seq.caption import CaptionModel as CaptionModel
+    from catena.seq2seq.caption import PictureSource as PictureSource
     from catena.seq2seq.checklist import ChecklistModel as ChecklistModel
     from catena.seq2seq.convolutional import ConvolutionalSeq2Seq as ConvolutionalSeq2Seq
     from catena.seq2seq.copy import CopyNet as CopyNet
@@ -16,10 +18,12 @@ if TYPE_CHECKING:
     from catena.seq2seq.transformer import TransformerSeq2Seq as TransformerSeq2Seq
 
 __all__ = [
+    "CaptionModel",
     "ChecklistModel",
     "ConvolutionalSeq2Seq",
     "CopyNet",
     "EncoderDecoder",
+    "PictureSource",
     "PointerNetwork",
     "RecurrentEncoderDecoder",
     "Source",
@@ -30,10 +34,12 @@ __all__ = [
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
+        "CaptionModel": ".caption",
         "ChecklistModel": ".checklist",
         "ConvolutionalSeq2Seq": ".convolutional",
         "CopyNet": ".copy",
         "EncoderDecoder": ".base",
+        "PictureSource": ".caption",
         "PointerNetwork": ".pointer",
         "RecurrentEncoderDecoder": ".recurrent",
         "Source": ".base",

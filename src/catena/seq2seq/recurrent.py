@@ -29,56 +29,40 @@ from catena.seq2seq.sides import VocabularyInfo
 from catena.shapes import mask_from_lengths
 
 
-class RecurrentEncoderDecoder(VectorDecoder):
-    """A model of p(target | source) by recurrent networks.
+class RecurrentModel(VectorDecoder):
+    """Abstract model whose target is read by a recurrent decoder; subclasses encode the source.
+
+    The additional tensors of their memory are the first states of the decoder's layers.
 
     Args:
-        source: the embedding of source ids.
         target: the embedding of target ids.
-        encoder: encodes the source.
-        bridge: maps the encoder's last states to the decoder's first.
         decoder: reads the target.
         output: from vectors to distributions.
         sides: the vocabularies.
         attention: the decoder's attention; None for none.
-        reversed_source: whether the source is read from its end; the memory keeps the source's order.
         reinforce: the loss, for an attention that samples positions.
         sampling: how often training reads the model's own predictions.
     """
 
     def __init__(
         self,
-        source: Embedding,
         target: Embedding,
-        encoder: RecurrentSource,
-        bridge: StateBridge,
         decoder: RecurrentDecoder,
         output: OutputLayer,
         sides: VocabularyInfo,
         *,
         attention: CrossAttention | None = None,
-        reversed_source: bool = False,
         reinforce: Reinforce | None = None,
         sampling: ScheduledSamplingConfig | None = None,
     ) -> None:
         super().__init__()
-        self.source, self.target, self.encoder, self.bridge = source, target, encoder, bridge
-        self.decoder, self.looking, self.output = decoder, attention, output
-        self.reversed_source = reversed_source
+        self.target, self.decoder, self.looking, self.output = target, decoder, attention, output
         self.v, self.begin, self.end = sides.v, sides.begin, sides.end
         self.reinforce, self.sampling = reinforce, sampling or ScheduledSamplingConfig()
         self.set_progress(0)
 
     def set_progress(self, step: int) -> None:
         self.teacher_forcing_prob = teacher_forcing_prob(self.sampling, step)
-
-    def encode(self, source: Source) -> Memory:
-        ids = reverse(source.ids, source.lengths) if self.reversed_source else source.ids
-        states, last_states = self.encoder(self.source(ids), source.lengths)
-        if self.reversed_source:
-            states = reverse(states, source.lengths)
-        first = self.bridge(states, source.lengths, last_states)
-        return Memory(states, source.lengths, source, tuple(part for layer in first for part in layer))
 
     def hidden(self, memory: Memory, before: Int[Tensor, "b t"]) -> Float[Tensor, "b t d"]:
         vectors, looked, _ = self.decode(memory, before)
@@ -202,3 +186,47 @@ class RecurrentEncoderDecoder(VectorDecoder):
         n = self.decoder.stack[0].n_states
         layers: list[CellState] = [memory.more[i : i + n] for i in range(0, len(memory.more), n)]
         return self.decoder.begin(layers)
+
+
+class RecurrentEncoderDecoder(RecurrentModel):
+    """A model of p(target | source) by recurrent networks.
+
+    Args:
+        source: the embedding of source ids.
+        target: the embedding of target ids.
+        encoder: encodes the source.
+        bridge: maps the encoder's last states to the decoder's first.
+        decoder: reads the target.
+        output: from vectors to distributions.
+        sides: the vocabularies.
+        attention: the decoder's attention; None for none.
+        reversed_source: whether the source is read from its end; the memory keeps the source's order.
+        reinforce: the loss, for an attention that samples positions.
+        sampling: how often training reads the model's own predictions.
+    """
+
+    def __init__(
+        self,
+        source: Embedding,
+        target: Embedding,
+        encoder: RecurrentSource,
+        bridge: StateBridge,
+        decoder: RecurrentDecoder,
+        output: OutputLayer,
+        sides: VocabularyInfo,
+        *,
+        attention: CrossAttention | None = None,
+        reversed_source: bool = False,
+        reinforce: Reinforce | None = None,
+        sampling: ScheduledSamplingConfig | None = None,
+    ) -> None:
+        super().__init__(target, decoder, output, sides, attention=attention, reinforce=reinforce, sampling=sampling)
+        self.source, self.encoder, self.bridge, self.reversed_source = source, encoder, bridge, reversed_source
+
+    def encode(self, source: Source) -> Memory:
+        ids = reverse(source.ids, source.lengths) if self.reversed_source else source.ids
+        states, last_states = self.encoder(self.source(ids), source.lengths)
+        if self.reversed_source:
+            states = reverse(states, source.lengths)
+        first = self.bridge(states, source.lengths, last_states)
+        return Memory(states, source.lengths, source, tuple(part for layer in first for part in layer))

@@ -156,10 +156,12 @@ def step_numbers(steps: Int[Tensor, " b"], t: int) -> Int[Tensor, "b t"]:
 def joined_steps(found: Sequence[CrossAttentionResult]) -> CrossAttentionResult:
     """The results of several steps, concatenated."""
     drawn = [one.log_prob for one in found if one.log_prob is not None]
+    sampled_from = [one.probabilities for one in found if one.probabilities is not None]
     return CrossAttentionResult(
         torch.cat([one.context for one in found], dim=1),
         torch.cat([one.weights for one in found], dim=2),
         torch.cat(drawn, dim=1) if drawn else None,
+        torch.cat(sampled_from, dim=2) if sampled_from else None,
     )
 
 

@@ -81,14 +81,15 @@ class Reinforce(nn.Module):
     Args:
         remembers: whether later steps depend on the attention of a step; then they all count for it.
         momentum: the weight of the old mean in the new one.
+        weight: the factor of the gradient of the sampled log-probabilities.
     """
 
     baseline: Tensor
     """The moving mean of a token's log-probability, saved with the model."""
 
-    def __init__(self, *, remembers: bool, momentum: float = 0.9) -> None:
+    def __init__(self, *, remembers: bool, momentum: float = 0.9, weight: float = 1.0) -> None:
         super().__init__()
-        self.remembers, self.momentum = remembers, momentum
+        self.remembers, self.momentum, self.weight = remembers, momentum, weight
         self.register_buffer("baseline", torch.zeros(()))
 
     def forward(
@@ -107,4 +108,4 @@ class Reinforce(nn.Module):
         # The mean is of earlier batches only: including this sample would bias the gradient.
         score = ((rewards - self.baseline * count) * drawn).masked_fill(~real, 0.0).sum() / n
         self.baseline.lerp_(mean.to(self.baseline.dtype), 1 - self.momentum)
-        return -log_probs.masked_fill(~real, 0.0).sum() / n - (score - score.detach())
+        return -log_probs.masked_fill(~real, 0.0).sum() / n - self.weight * (score - score.detach())

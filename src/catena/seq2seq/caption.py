@@ -1,0 +1,253 @@
+r"""Captions of pictures: a recurrent decoder that attends to a grid of vectors, with soft or hard attention.
+
+.. math::
+    e_{ti} &= v^\top \tanh(W_a a_i + W_h h_{t-1}) \qquad α_t = \mathrm{softmax}(e_t) \qquad
+    β_t = σ(w_β^\top h_{t-1} + b_β) \\
+    z_t &= β_t \sum_i α_{ti} a_i \qquad (h_t, c_t) = \mathrm{LSTM}([E y_{t-1}; z_t], (h_{t-1}, c_{t-1})) \\
+    p(y_t \mid y_{<t}, a) &= \mathrm{softmax}(L_o (E y_{t-1} + L_h h_t + L_z z_t)) \qquad
+    h_0 = \tanh(W_0 \bar a), \quad c_0 = \tanh(W_1 \bar a)
+
+Xu et al. 2015, equations 4 to 9. The vectors :math:`a_i` are the last grid of a convolutional network or features of a
+file, normalized to mean 0 and deviation 1. The loss of a caption is
+
+.. math::  -\sum_t \log p(y_t) + λ \sum_i \Big(1 - \sum_t α_{ti}\Big)^2
+
+(equation 14, "doubly stochastic"). With hard attention a position :math:`s_t` is sampled from :math:`α_t`, and
+:math:`z_t = β_t a_{s_t}`; for a fraction of the captions the expectation is used instead. The gradient of a sampled
+caption is (equation 12)
+
+.. math::
+    \nabla \log p(y \mid s) + λ_r \sum_t (R_t - b_t) \nabla \log p(s_t \mid s_{<t}) + λ_e \sum_t \nabla H(α_t)
+
+where :math:`R_t` sums the log-probabilities of the words from t on, the only ones that :math:`s_t` can change. Every
+search and constraint of :mod:`catena.search` works with the model's stepper. Tested in tests/seq2seq/test_caption.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from catena.attention.cross import CrossAttention, CrossAttentionResult, build_cross
+from catena.attention.hard import SampledHardAttention, one_hot
+from catena.embeddings.table import EmbeddingTable
+from catena.encoders import config as encoders
+from catena.encoders.build import build_recurrence
+from catena.encoders.image_base import DenseHead, PixelNorm
+from catena.encoders.images import build_image_encoder
+from catena.encoders.init import init_weights
+from catena.numerics import masked_softmax
+from catena.outputs.build import build_output
+from catena.seq2seq.base import Memory, Source, real_targets
+from catena.seq2seq.caption_config import FeatureEncoderConfig, HardCaptionConfig, SoftCaptionConfig
+from catena.seq2seq.recurrent import RecurrentModel
+from catena.seq2seq.recurrent_decoder import (
+    AttendFn,
+    DecoderOutput,
+    DecoderState,
+    RecurrentDecoder,
+    RecurrentStack,
+    joined_steps,
+)
+from catena.seq2seq.recurrent_latent import Reinforce
+from catena.seq2seq.sides import VocabularyInfo
+from catena.shapes import mask_from_lengths
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class PictureSource(Source):
+    """A batch of pictures; ``ids`` are zeros, one for each position of the grid.
+
+    Args:
+        content: pixels from 0 to 1 (b c height width), or features (b s d), any values at padding.
+    """
+
+    content: Float[Tensor, "b ..."] = field(kw_only=True)
+
+    @classmethod
+    def build(cls, content: Float[Tensor, "b ..."], lengths: Int[Tensor, " b"], n_positions: int) -> PictureSource:
+        """Pictures whose numbers of positions are ``lengths``, at most ``n_positions``."""
+        ids = torch.zeros(len(content), n_positions, dtype=torch.int64, device=content.device)
+        return cls(ids, lengths, content=content)
+
+    def select(self, rows: Int[Tensor, " m"]) -> PictureSource:
+        return PictureSource(self.ids[rows], self.lengths[rows], content=self.content[rows])
+
+    def to(self, device: torch.device) -> PictureSource:
+        return PictureSource(self.ids.to(device), self.lengths.to(device), content=self.content.to(device))
+
+
+class FeatureReader(nn.Module):
+    """Features of a file, normalized."""
+
+    def __init__(self, config: FeatureEncoderConfig) -> None:
+        super().__init__()
+        self.d_out, self.n_positions = config.d_features, config.n_positions
+        self.norm = nn.LayerNorm(self.d_out)
+
+    def forward(self, content: Float[Tensor, "b s d"]) -> Float[Tensor, "b s d"]:
+        return self.norm(content)
+
+
+class GridReader(nn.Module):
+    """The last grid of a convolutional network over pixels, row by row, normalized."""
+
+    def __init__(self, config: SoftCaptionConfig) -> None:
+        super().__init__()
+        assert not isinstance(config.encoder, FeatureEncoderConfig)
+        size = (config.input.height, config.input.width)
+        self.pixels, self.frozen = PixelNorm(), config.frozen
+        self.network = build_image_encoder(config.encoder, size)
+        for name, part in list(self.network.named_children()):
+            if isinstance(part, DenseHead):  # only the grid is used
+                setattr(self.network, name, nn.Identity())
+        self.network.requires_grad_(not self.frozen)
+        self.network.eval()
+        with torch.no_grad():
+            _, self.d_out, *grid = self.network.encode_grid(torch.zeros(1, 3, *size)).shape
+        self.grid = (grid[0], grid[1])
+        self.n_positions = grid[0] * grid[1]
+        self.norm = nn.LayerNorm(self.d_out)
+        self.train()
+
+    def train(self, mode: bool = True) -> GridReader:
+        super().train(mode)
+        if self.frozen:
+            self.network.eval()  # the statistics of its batch normalization stay
+        return self
+
+    def forward(self, content: Float[Tensor, "b c height width"]) -> Float[Tensor, "b s d"]:
+        grid = self.network.encode_grid(self.pixels(content))
+        return self.norm(grid.flatten(2).transpose(1, 2))  # b d rows columns -> b s d
+
+
+class GatedAttentionDecoder(RecurrentDecoder):
+    """Attends with the previous state, weights the context by a gate, steps, and adds up all three for the output.
+
+    Args:
+        stack: the recurrent layer.
+        d_in: the size of a word vector, and of the output vectors.
+        d_context: the size of the context.
+        gate: whether there is a gate.
+    """
+
+    remembers = True
+
+    def __init__(self, stack: RecurrentStack, d_in: int, d_context: int, *, gate: bool) -> None:
+        super().__init__()
+        self.stack, self.d_out = stack, d_in
+        self.gate = nn.Linear(stack.d, 1) if gate else None
+        self.of_state = nn.Linear(stack.d, d_in)
+        self.of_context = nn.Linear(d_context, d_in, bias=False)
+
+    def forward(self, x: Float[Tensor, "b t d_in"], state: DecoderState, look: AttendFn | None) -> DecoderOutput:
+        assert look is not None
+        projected, of_context = self._before_loop(x)
+        layers, steps, states, contexts, found = state.layers, state.steps, [], [], []
+        for at_step in projected:
+            before = layers[-1][0]
+            found.append(look(before[:, None], steps[:, None]))
+            context = found[-1].context.squeeze(1)
+            contexts.append(context if self.gate is None else torch.sigmoid(self.gate(before)) * context)
+            y, layers = self.stack.step(torch.addmm(at_step, contexts[-1], of_context), layers)
+            states.append(y)
+            steps = steps + 1
+        vectors = x + self.of_state(torch.stack(states, dim=1)) + self.of_context(torch.stack(contexts, dim=1))
+        return DecoderOutput(self.stack.dropout(vectors), joined_steps(found), DecoderState(layers, None, steps))
+
+
+class CaptionModel(RecurrentModel):
+    """A model of p(caption | picture).
+
+    Args:
+        config: soft or hard attention, the encoder and the sizes.
+        sides: the vocabulary of captions.
+    """
+
+    target: EmbeddingTable
+    looking: CrossAttention
+
+    def __init__(self, config: SoftCaptionConfig, sides: VocabularyInfo) -> None:
+        reader = FeatureReader(config.encoder) if isinstance(config.encoder, FeatureEncoderConfig) else None
+        pictures = reader or GridReader(config)
+        d_memory = pictures.d_out
+        cell = build_recurrence(encoders.RecurrentConfig(cell=config.cell, d=config.d), config.d_embedding + d_memory)
+        init_weights(cell, "default", forget_bias=1.0)
+        hard = config if isinstance(config, HardCaptionConfig) else None
+        sampler = SampledHardAttention()
+        focus = sampler if hard and hard.evaluation == "best" else None
+        super().__init__(
+            EmbeddingTable(sides.v, config.d_embedding, scale=0.1, dropout=config.dropout),
+            GatedAttentionDecoder(
+                RecurrentStack([cell], None, config.dropout), config.d_embedding, d_memory, gate=config.gate
+            ),
+            build_output(config.output, config.d_embedding, sides.counts, forbidden=sides.forbidden),
+            sides,
+            attention=build_cross("additive", config.d, d_memory, d=config.d_attention, focus=focus),
+            reinforce=None if hard is None else _build_reinforce(hard),
+            sampling=config.sampling,
+        )
+        self.pictures, self.sampler = pictures, sampler
+        self.first = nn.ModuleList(nn.Linear(d_memory, config.d) for _ in range(cell.n_states))
+        self.blind, self.doubly_stochastic = config.blind, config.doubly_stochastic
+        self.entropy_weight, self.mixing = (hard.entropy_weight, hard.mixing) if hard else (0.0, 0.0)
+
+    @property
+    def n_positions(self) -> int:
+        """The largest number of positions of a picture."""
+        return self.pictures.n_positions
+
+    def encode(self, source: Source) -> Memory:
+        assert isinstance(source, PictureSource)
+        real = mask_from_lengths(source.lengths, source.ids.shape[1])
+        if self.blind:
+            states = self.target.weight.new_zeros(*source.ids.shape, self.pictures.d_out)
+        else:
+            content = source.content.to(self.target.weight.dtype)
+            states = torch.where(real[..., None], self.pictures(content), 0.0)
+        mean = states.sum(dim=1) / source.lengths[:, None]
+        return Memory(states, source.lengths, source, tuple(torch.tanh(to_first(mean)) for to_first in self.first))
+
+    def loss(self, source: Source, targets: Int[Tensor, "b t"], lengths: Int[Tensor, " b"]) -> Float[Tensor, ""]:
+        real = real_targets(len(source), targets, lengths)
+        decoded = self._decode_targets(self.encode(source), targets)
+        assert decoded.looked is not None
+        if self.reinforce is None or decoded.looked.log_prob is None:
+            total = self.output.loss(decoded.vectors[real], targets[real])
+        else:
+            total = self.reinforce(self._log_prob(decoded, targets, real), decoded.looked.log_prob, real)
+        return total + self._penalty(decoded.looked, source, real) / real.sum() if self.training else total
+
+    def _penalty(self, looked: CrossAttentionResult, source: Source, real: Bool[Tensor, "b t"]) -> Float[Tensor, ""]:
+        """The doubly stochastic term minus the weighted entropy, summed over all captions."""
+        weights = (looked.weights if looked.probabilities is None else looked.probabilities)[:, 0]
+        weights = weights.masked_fill(~real[..., None], 0.0)  # b t s
+        uneven = (1 - weights.sum(dim=1)).square()
+        uneven = uneven.masked_fill(~mask_from_lengths(source.lengths, uneven.shape[1]), 0.0).sum()
+        entropy = -(weights * weights.masked_fill(weights == 0, 1.0).log()).sum()
+        return self.doubly_stochastic * uneven - self.entropy_weight * entropy
+
+    def _look(self, memory: Memory) -> AttendFn | None:
+        """The attention; in training of hard attention, to one sampled position, or to the expectation."""
+        if self.reinforce is None or not self.training:
+            return super()._look(memory)
+        keys = self._keys(memory)
+        assert keys is not None
+        expects = torch.rand(len(memory.lengths), device=memory.states.device) < self.mixing
+
+        def look(query: Tensor, steps: Tensor) -> CrossAttentionResult:
+            scores = self.looking.scores[0].compare(query, keys.keys[0]).unsqueeze(1)  # type: ignore[operator]
+            soft = masked_softmax(scores, keys.mask[:, None, None])  # b 1 t s
+            drawn = self.sampler.draw(soft.detach())
+            log_prob = soft.gather(-1, drawn[..., None])[:, 0, :, 0].log().masked_fill(expects[:, None], 0.0)
+            weights = torch.where(expects[:, None, None, None], soft, one_hot(drawn, soft))
+            return CrossAttentionResult(weights.squeeze(1) @ keys.values[0], weights, log_prob, soft)
+
+        return look
+
+
+def _build_reinforce(config: HardCaptionConfig) -> Reinforce:
+    return Reinforce(remembers=True, momentum=config.baseline_momentum, weight=config.reward_weight)
