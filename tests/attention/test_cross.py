@@ -44,7 +44,7 @@ def test_cross_attention_with_scaled_score_equals_torch(n_heads: int) -> None:
         torch.manual_seed(1)
         query, memory = numbers(3, 4, 8).requires_grad_(), numbers(3, 5, 6).requires_grad_()
         if model is ours:
-            context, weights, _ = ours(query, ours.prepare(memory, MASK), steps(3, 4))
+            context, weights, *_ = ours(query, ours.prepare(memory, MASK), steps(3, 4))
         else:
             context, weights = theirs(query, memory, memory, key_padding_mask=~MASK, average_attn_weights=False)
         results.append((context, weights, *torch.autograd.grad((context**3).sum(), (query, memory))))
