@@ -11,7 +11,7 @@ import pytest
 from catena.errors import DataError, MissingExtraError
 from catena.metrics.intervals import bootstrap_score_interval
 from catena.metrics.significance import paired_bootstrap
-from catena.metrics.translation import TRANSLATION_METRICS, translation_measure
+from catena.metrics.translation import TRANSLATION_METRICS, caption_measures, translation_measure, words_only
 
 sacrebleu = pytest.importorskip("sacrebleu")
 
@@ -118,3 +118,44 @@ def test_invalid_input_raises_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "sacrebleu.metrics", None)
     with pytest.raises(MissingExtraError, match=r"scoring translations by bleu needs .* pip install sacrebleu"):
         translation_measure("bleu")
+
+
+# --- several references -----------------------------------------------------------------------------------------------
+
+
+CAPTIONS = ["a dog runs in the snow", "two men play football", "a boy"]
+REFERENCES = [
+    ("A dog is running in snow .", "the dog runs through the snow", "a brown dog"),
+    ("Two men are playing football .",),
+    ("a small boy", "a boy jumps"),
+]
+
+
+def test_several_references_equal_sacrebleu() -> None:
+    metrics = pytest.importorskip("sacrebleu.metrics")
+    streams = [[own[k] if k < len(own) else None for own in REFERENCES] for k in range(3)]
+    for name, peer in (("bleu", metrics.BLEU(force=True)), ("chrf", metrics.CHRF())):
+        found = translation_measure(name)(REFERENCES, CAPTIONS)
+        assert float(found) == pytest.approx(peer.corpus_score(CAPTIONS, streams).score, abs=1e-9)
+
+
+@pytest.mark.parametrize("order", [1, 2, 3, 4])
+def test_caption_bleu_of_each_order_equals_sacrebleu_on_words(order: int) -> None:
+    metrics = pytest.importorskip("sacrebleu.metrics")
+    peer = metrics.BLEU(force=True, tokenize="none", max_ngram_order=order)
+    streams = [[words_only(own[k]) if k < len(own) else None for own in REFERENCES] for k in range(3)]
+    found = caption_measures()[f"bleu_{order}"](REFERENCES, CAPTIONS)
+    assert float(found) == pytest.approx(peer.corpus_score(CAPTIONS, streams).score, abs=1e-9)
+    assert found.signature.startswith(f"BLEU-{order}|nrefs:var|case:lc|eff:no|tok:words|")
+
+
+def test_caption_bleu_by_hand() -> None:
+    """Unigrams clipped by the largest count in any reference; the length of the closest reference."""
+    found = caption_measures()["bleu_1"]([("the cat sat", "a cat sat on the mat today")], ["the the cat ran"])
+    assert float(found) == pytest.approx(100 * 2 / 4)
+    short = caption_measures()["bleu_1"]([("the cat sat down", "a cat sat on the mat today")], ["the cat"])
+    assert float(short) == pytest.approx(100 * math.exp(1 - 4 / 2))
+
+
+def test_words_only_drops_case_and_punctuation() -> None:
+    assert words_only("Two dogs, running - fast .") == "two dogs running fast"

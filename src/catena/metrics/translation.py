@@ -10,7 +10,8 @@ scores of sums are computed here for many corpora together, so that intervals an
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Literal
 
@@ -26,6 +27,7 @@ _Cut = Literal["13a", "intl", "zh", "char", "none"]
 """The tokenizer of sacrebleu for BLEU: 13a for most languages, zh for Chinese, char for scripts without blanks, none
 for texts that are tokenized already."""
 
+_WORD = re.compile(r"\w+")
 ORDER, LETTERS = 4, 6
 """The maximum length of word n-grams in BLEU, and of character n-grams in chrF."""
 
@@ -35,6 +37,9 @@ TRANSLATION_METRICS = ("bleu", "bleu_lowercase", "chrf", "ter")
 
 def translation_measure(name: str, cut: _Cut = "13a") -> Metric:
     """A metric of translations by name, for untokenized references and predictions.
+
+    A reference is a text, or a sequence of texts: then n-grams may match any of them, and the length of the one that is
+    closest to the prediction counts.
 
     Args:
         name: ``bleu``, ``bleu_lowercase`` (both sides in lower case), ``chrf`` or ``ter``.
@@ -60,22 +65,33 @@ def _counter(name: str, cut: _Cut) -> Any:
     return metrics.BLEU(lowercase=name == "bleu_lowercase", tokenize=cut, force=True)
 
 
-def _statistics(counter: Any, title: str, references: Sequence[str], predictions: Sequence[str]) -> np.ndarray:
+def _statistics(
+    counter: Any, title: str, references: Sequence[str | Sequence[str]], predictions: Sequence[str]
+) -> np.ndarray:
     right, given = as_pairs(title, references, predictions)
-    for what, texts in (("reference", right), ("prediction", given)):
-        wrong = next((i for i, text in enumerate(texts) if not isinstance(text, str)), None)
-        if wrong is not None:
+    several = [(one,) if isinstance(one, str) or not isinstance(one, list | tuple) else tuple(one) for one in right]
+    texts = [*((f"reference {i}", text) for i, own in enumerate(several) for text in own or (None,))]
+    texts += [(f"prediction {i}", text) for i, text in enumerate(given)]
+    for what, text in texts:
+        if not isinstance(text, str):
             raise DataError(
-                f"{title} needs strings, got {what} {wrong} of type {type(texts[wrong]).__name__}. "
-                "Join tokens by blanks, and pass one reference for each prediction."
+                f"{title} needs strings, got {what} of type {type(text).__name__}. "
+                "Join tokens by blanks, and pass a reference, or a tuple of references, for each prediction."
             )
-    return np.array(counter._extract_corpus_statistics(given, [right]), np.float64)
+    most = max(map(len, several))
+    streams = [[own[k] if k < len(own) else None for own in several] for k in range(most)]
+    return np.array(counter._extract_corpus_statistics(given, streams), np.float64)
 
 
-def bleu_of_sums(sums: Float[np.ndarray, "*batch 10"]) -> Float[np.ndarray, "*batch"]:
-    """BLEU from the lengths of both sides, matches and n-grams, with exponential smoothing of zero matches."""
+def bleu_of_sums(sums: Float[np.ndarray, "*batch 10"], order: int = ORDER) -> Float[np.ndarray, "*batch"]:
+    """BLEU from the lengths of both sides, matches and n-grams, with exponential smoothing of zero matches.
+
+    Args:
+        sums: the lengths of predictions and references, and the matches and numbers of n-grams of sizes 1 to 4.
+        order: the maximum length of the n-grams that count.
+    """
     given, wanted = sums[..., 0], sums[..., 1]
-    matches, totals = sums[..., 2 : 2 + ORDER], sums[..., 2 + ORDER :]
+    matches, totals = sums[..., 2 : 2 + order], sums[..., 2 + ORDER : 2 + ORDER + order]
     misses = np.cumsum(matches == 0, axis=-1)
     with np.errstate(divide="ignore", invalid="ignore"):
         precisions = np.where(matches > 0, matches, 0.5**misses) / totals
@@ -83,6 +99,36 @@ def bleu_of_sums(sums: Float[np.ndarray, "*batch 10"]) -> Float[np.ndarray, "*ba
         score = 100 * brevity * np.exp(np.log(precisions).mean(axis=-1))
     possible = (matches.sum(axis=-1) > 0) & (totals > 0).all(axis=-1)
     return np.where(possible, score, 0.0)
+
+
+def caption_measures(cut: _Cut | Literal["words"] = "words") -> dict[str, Metric]:
+    """BLEU-1 to BLEU-4 and chrF of captions with several references each.
+
+    Args:
+        cut: the tokenizer of BLEU; ``words`` compares words in lower case without punctuation, as papers on captions
+            do.
+    """
+    bleu, chrf = translation_measure("bleu", "none" if cut == "words" else cut), translation_measure("chrf")
+    options = bleu.name.partition("|")[2].replace("nrefs:1|", "nrefs:var|")
+    if cut == "words":
+        options = options.replace("case:mixed", "case:lc").replace("tok:none", "tok:words")
+    statistics = partial(_of_words, bleu.statistics) if cut == "words" else bleu.statistics
+    measures = {
+        f"bleu_{n}": Metric(f"BLEU-{n}|{options}", statistics, partial(bleu_of_sums, order=n))
+        for n in range(1, ORDER + 1)
+    }
+    return {**measures, "chrf": Metric(chrf.name.replace("nrefs:1|", "nrefs:var|"), chrf.statistics, chrf.score)}
+
+
+def _of_words(
+    count: Callable[..., np.ndarray], references: Sequence[Sequence[str]], predictions: Sequence[str]
+) -> np.ndarray:
+    return count([tuple(map(words_only, own)) for own in references], [words_only(text) for text in predictions])
+
+
+def words_only(text: str) -> str:
+    """The words of a text in lower case, separated by blanks, without punctuation."""
+    return " ".join(_WORD.findall(text.lower()))
 
 
 def chrf_of_sums(sums: Float[np.ndarray, "*batch 18"]) -> Float[np.ndarray, "*batch"]:
@@ -103,18 +149,18 @@ def ter_of_sums(sums: Float[np.ndarray, "*batch 2"]) -> Float[np.ndarray, "*batc
     return np.where(wanted > 0, 100 * edits / np.where(wanted > 0, wanted, 1.0), np.where(edits > 0, 100.0, 0.0))
 
 
-def bleu(references: Sequence[str], predictions: Sequence[str], tokenize: _Cut = "13a") -> MetricValue:
+def bleu(references: Sequence[str | Sequence[str]], predictions: Sequence[str], tokenize: _Cut = "13a") -> MetricValue:
     """Corpus BLEU of ``predictions`` in [0, 100], as sacrebleu computes it.
 
     Args:
-        references: one reference for each prediction.
+        references: one reference for each prediction, or a tuple of several.
         predictions: detokenized texts.
         tokenize: how sacrebleu splits texts into words.
     """
     return translation_measure("bleu", tokenize)(references, predictions)
 
 
-def chrf(references: Sequence[str], predictions: Sequence[str]) -> MetricValue:
+def chrf(references: Sequence[str | Sequence[str]], predictions: Sequence[str]) -> MetricValue:
     """Corpus chrF2 of ``predictions`` in [0, 100], as sacrebleu computes it."""
     return translation_measure("chrf")(references, predictions)
 
