@@ -28,10 +28,10 @@ def test_draw_shapes_is_balanced_and_depends_on_the_seed() -> None:
 
 def test_shapes_differ_in_area_and_corners() -> None:
     """A circle is as wide in every direction; a cross covers less of its extent than a square."""
-    from catena.data.samples.shapes import _fill_shape, _turned_grid
+    from catena.data.samples.shapes import fill_shape, turned_grid
 
-    grid = _turned_grid(64, np.array([0.5, 0.5]), 0.4, 0.0)
-    area = {label: _fill_shape(label, grid).mean() / 0.4**2 for label in SHAPES}
+    grid = turned_grid(64, np.array([0.5, 0.5]), 0.4, 0.0)
+    area = {label: fill_shape(label, grid).mean() / 0.4**2 for label in SHAPES}
     assert area["circle"] == pytest.approx(0.8 * np.pi, rel=0.01)
     assert area["square"] == pytest.approx(1.5**2, rel=0.01)
     assert area["cross"] == pytest.approx(4 * 0.95 * 0.44 - 0.44**2, rel=0.02)
@@ -137,3 +137,21 @@ def test_changed_symbols_are_equally_frequent_at_each_position() -> None:
 def test_too_short_rows_raise() -> None:
     with pytest.raises(DataError, match=r"length must be at least 8, got 7\. Use"):
         hide_patterns(2, 7, (1, 2, 3), n_after=5)
+
+
+def test_scenes_show_what_their_captions_say(tmp_path: Path) -> None:
+    from catena.data.readers.captions import read_captions
+    from catena.data.reading import ReadCounter
+    from catena.data.samples.scenes import COLORS, draw_scene, write_scenes
+
+    for i in range(20):
+        pixels, (first, second) = draw_scene(i, size=24)
+        words, turned = first.split(), second.split()
+        assert words[3:7] == ["on", "the", "left", "of"]
+        assert (turned[1:3], turned[-2:]) == (words[-2:], words[1:3])
+        for half, color in ((pixels[:, :12], words[1]), (pixels[:, 12:], words[-2])):
+            near = {name: (np.abs(half - np.array(rgb)).sum(axis=-1) < 60).sum() for name, rgb in COLORS.items()}
+            assert max(near, key=lambda name: near[name]) == color
+    listed = read_captions(write_scenes(tmp_path, 3, size=24), ReadCounter())
+    assert [one.captions for one in listed] == [draw_scene(i, size=24).captions for i in range(3)]
+    assert all(one.path.is_file() for one in listed)

@@ -15,6 +15,7 @@ from catena.draw.chart import draw_chart
 from catena.draw.curves import draw_curves
 from catena.draw.heat import draw_heat
 from catena.draw.map import draw_map
+from catena.draw.overlay import draw_overlay
 from catena.draw.picture import Picture
 from catena.draw.spans import draw_spans
 from catena.draw.tree import draw_tree
@@ -129,4 +130,7 @@ PICTURES: dict[str, Callable[[Sequence[str]], Picture]] = {
     ),
     "histogram": lambda words: draw_histogram([len(word) for word in words], x_title=words[0], y_title=words[-1]),
     "map": _map,
+    "overlay": lambda words: draw_overlay(
+        np.arange(180, dtype=np.uint8).reshape(6, 10, 3), _shares(len(words), 6).reshape(-1, 2, 3), words, columns=3
+    ),
 }

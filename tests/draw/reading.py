@@ -76,7 +76,7 @@ def _points(kind: str, attributes: dict[str, str], text: str) -> list[tuple[floa
     if kind == "path":
         return path_points(attributes["d"])
     get = {key: float(value) for key, value in attributes.items() if re.fullmatch(r"-?[\d.]+", value)}
-    if kind == "rect":
+    if kind in ("rect", "image"):
         return [(get["x"], get["y"]), (get["x"] + get["width"], get["y"] + get["height"])]
     if kind == "circle":
         return [(get["cx"] - get["r"], get["cy"] - get["r"]), (get["cx"] + get["r"], get["cy"] + get["r"])]

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from catena.draw.curves import draw_curves as draw_curves
     from catena.draw.heat import draw_heat as draw_heat
     from catena.draw.map import draw_map as draw_map
+    from catena.draw.overlay import draw_overlay as draw_overlay
     from catena.draw.picture import Picture as Picture
     from catena.draw.spans import draw_spans as draw_spans
     from catena.draw.tree import draw_tree as draw_tree
@@ -30,6 +31,7 @@ __all__ = [
     "draw_histogram",
     "draw_links",
     "draw_map",
+    "draw_overlay",
     "draw_spans",
     "draw_tree",
     "draw_trellis",
@@ -48,6 +50,7 @@ __getattr__, __dir__ = lazy_exports(
         "draw_histogram": ".bars",
         "draw_links": ".alignment",
         "draw_map": ".map",
+        "draw_overlay": ".overlay",
         "draw_spans": ".spans",
         "draw_tree": ".tree",
         "draw_trellis": ".trellis",

@@ -1,9 +1,14 @@
-"""PNG from SVG with the library resvg, which has no dependencies."""
+"""PNG from SVG with the library resvg, which has no dependencies, and PNG from pixels without any library."""
 
 from __future__ import annotations
 
 import re
+import struct
+import zlib
 from pathlib import Path
+
+import numpy as np
+from jaxtyping import UInt8
 
 from catena.draw.palette import in_the_dark
 from catena.draw.values import RealNumber
@@ -42,3 +47,14 @@ def png_bytes(svg: str, scale: RealNumber = 2, dark: bool = False) -> bytes:
         return bytes(resvg.svg_to_bytes(svg_string=in_the_dark(svg) if dark else svg, zoom=zoom))
     except ValueError as error:
         raise DataError(f"The SVG could not be rendered as PNG: {error}. Save it as .svg.") from error
+
+
+def encode_png(pixels: UInt8[np.ndarray, "height width 3"]) -> bytes:
+    """Return the bytes of a PNG file with these pixels in RGB."""
+    height, width, _ = pixels.shape
+    lines = np.concatenate((np.zeros((height, 1), np.uint8), pixels.reshape(height, -1)), axis=1)  # filter type 0
+    header = struct.pack(">2I5B", width, height, 8, 2, 0, 0, 0)  # 8 bits, RGB, no interlacing
+    chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(lines.tobytes(), 9)), (b"IEND", b""))
+    signed = ((name + data, len(data)) for name, data in chunks)
+    coded = (struct.pack(">I", n) + chunk + struct.pack(">I", zlib.crc32(chunk)) for chunk, n in signed)
+    return b"\x89PNG\r\n\x1a\n" + b"".join(coded)

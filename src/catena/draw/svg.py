@@ -1,12 +1,14 @@
 """A small SVG builder with shapes and text in named colors, and a view box that encloses all of them.
 
 Every mark reports the box it covers, so the size of a picture is known without a browser. A picture has no external
-references: no script, font or image, and no id that could clash with another picture on the same page.
+references: no script or font, images only as bytes of its own, and no id that could clash with another picture on the
+same page.
 """
 
 from __future__ import annotations
 
 import math
+from base64 import b64encode
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from html import escape
@@ -175,6 +177,13 @@ class Canvas:
         xs, ys = zip(*path.points(), strict=True)
         box = Box(min(xs), min(ys), max(xs), max(ys))  # control points included: a curve stays in their convex hull
         self._mark("path", {"d": str(path)}, box, fill, stroke, width, opacity, tooltip, dash)
+
+    def image(self, box: Box, png: bytes, *, tooltip: str = "") -> None:
+        """Draw a raster image, whose bytes become a part of the picture."""
+        data = f"data:image/png;base64,{b64encode(png).decode('ascii')}"
+        shape: dict[str, float | str] = {"x": box.x0, "y": box.y0, "width": box.width, "height": box.height}
+        self._element("image", {**shape, "href": data, "preserveAspectRatio": "none"}, (), "", tooltip)
+        self._cover(box)
 
     def arrow_head(self, tip: Point, direction: Point, color: str, size: float = 7.0, opacity: float = 1.0) -> None:
         """Draw a filled triangle with its tip at ``tip`` that points along ``direction``."""

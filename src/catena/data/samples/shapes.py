@@ -15,7 +15,7 @@ from catena.extras import require
 from catena.randomness import Randomness
 
 SHAPES = ("circle", "cross", "square", "triangle")
-_SUPERSAMPLING = 4
+SUPERSAMPLING = 4
 """Points in each direction for one pixel, so that edges are smooth."""
 
 
@@ -38,23 +38,24 @@ def write_shapes(folder: Path | str, n: int, size: int = 32, seed: int = 0) -> N
 def _draw_shape(label: str, size: int, rng: np.random.Generator) -> UInt8[np.ndarray, "size size 3"]:
     radius = rng.uniform(0.25, 0.4)
     center = rng.uniform(radius, 1 - radius, 2)
-    inside = _fill_shape(label, _turned_grid(size, center, radius, rng.uniform(0, 2 * np.pi)))
-    cover = inside.reshape(size, _SUPERSAMPLING, size, _SUPERSAMPLING).mean(axis=(1, 3))[..., None]
+    inside = fill_shape(label, turned_grid(size, center, radius, rng.uniform(0, 2 * np.pi)))
+    cover = inside.reshape(size, SUPERSAMPLING, size, SUPERSAMPLING).mean(axis=(1, 3))[..., None]
     front, back = _choose_colors(rng)
     pixels = cover * front + (1 - cover) * back + rng.normal(0, 12, (size, size, 3))
     return np.clip(pixels, 0, 255).astype(np.uint8)
 
 
-def _turned_grid(
+def turned_grid(
     size: int, center: Float[np.ndarray, " 2"], radius: float, angle: float
 ) -> tuple[Float[np.ndarray, "m m"], Float[np.ndarray, "m m"]]:
     """The coordinates of all points relative to the shape, which has radius 1 and is upright."""
-    points = (np.arange(size * _SUPERSAMPLING) + 0.5) / (size * _SUPERSAMPLING)
+    points = (np.arange(size * SUPERSAMPLING) + 0.5) / (size * SUPERSAMPLING)
     y, x = np.meshgrid(points - center[0], points - center[1], indexing="ij")
     return (np.cos(angle) * x + np.sin(angle) * y) / radius, (np.cos(angle) * y - np.sin(angle) * x) / radius
 
 
-def _fill_shape(label: str, grid: tuple[Float[np.ndarray, "m m"], Float[np.ndarray, "m m"]]) -> Bool[np.ndarray, "m m"]:
+def fill_shape(label: str, grid: tuple[Float[np.ndarray, "m m"], Float[np.ndarray, "m m"]]) -> Bool[np.ndarray, "m m"]:
+    """The points inside of a shape of radius 1."""
     x, y = grid
     if label == "circle":
         return x**2 + y**2 < 0.8
