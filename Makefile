@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help setup demo test lint types docs mutants clean device-wheels device-test
+.PHONY: help setup demo test lint types docs site mutants clean device-wheels device-test
 
 help:
 	@echo "make demo      install, train a text classifier on the corpus that comes with Catena, evaluate it, show predictions"
@@ -12,6 +12,7 @@ help:
 	@echo "make lint      ruff"
 	@echo "make types     mypy"
 	@echo "make docs      run every command, every Python block and every example of the docs"
+	@echo "make site      build the documentation site in build/site, with search and the API reference"
 	@echo "make mutants   one-line mutants of the algorithms; the tests must catch every one"
 	@echo "make device-wheels   download what the tests need on a GPU machine that reaches no package registry"
 	@echo "make device-test     on that machine: install it and run the tests on the CPU and the GPU"
@@ -53,6 +54,16 @@ types: $(VENV)/tested
 docs: $(VENV)/tested
 	$(BIN)/python -m pytest -n 2 tests/test_docs.py
 
+SITE   ?= .venv-site
+
+$(SITE)/installed: docs/requirements.txt
+	@test -x $(SITE)/bin/python || $(PYTHON) -m venv $(SITE)
+	$(SITE)/bin/python -m pip install --quiet --disable-pip-version-check -r docs/requirements.txt
+	@touch $@
+
+site: $(SITE)/installed
+	$(SITE)/bin/python docs/site/build.py
+
 mutants: $(VENV)/tested
 	$(BIN)/python tests/mutants/run.py --jobs 2 $(ONLY)
 
@@ -75,4 +86,4 @@ device-test:
 	PYTHONPATH=src:carry/site $(PYTHON) -m pytest -n $(or $(JOBS),auto) --device cpu --device cuda -rs $(DEVICE_TESTS)
 
 clean:
-	rm -rf $(VENV) .venv-peers .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) $(SITE) .venv-peers .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

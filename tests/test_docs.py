@@ -28,6 +28,7 @@ import pytest
 
 from catena.cli.main import main
 from catena.data.samples.corpus import load_sample, sample_path
+from catena.tasks.spec import TASKS
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -82,6 +83,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     texts = [example.text for example in load_sample("dev")[:5]]
     (tmp_path / "texts.txt").write_text("\n".join(texts) + "\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(TASKS, "_table", dict(TASKS._table))  # a page may register a task of its own
     return tmp_path
 
 
