@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
+import socket
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,8 +19,10 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from catena.checkpoint import (
+    LOCK,
     last_checkpoint,
     list_checkpoints,
+    lock_run,
     open_checkpoint,
     read_checkpoint,
     write_checkpoint,
@@ -118,10 +124,25 @@ def test_failed_write_keeps_old_checkpoint(tmp_path: Path) -> None:
         save_config(folder)
         raise OSError("no space left on device")
 
-    with pytest.raises(OSError, match="no space left"):
+    with pytest.raises(CheckpointError, match=r"Cannot write the checkpoint .*: no space left on device\. Free disk"):
         write_checkpoint(tmp_path / "a", {"w": torch.ones(1)}, fails)
     assert [p.name for p in tmp_path.iterdir()] == ["a"]
     assert read_checkpoint(tmp_path / "a").weights()["layer.weight"][0, 0] == 1.0
+
+
+@pytest.mark.parametrize("limit", [300, 10_000], ids=["state", "weights"])
+def test_file_size_limit_keeps_old_checkpoint(limit: int, tmp_path: Path) -> None:
+    resource = pytest.importorskip("resource")
+    run = make_run(tmp_path / "run", (5,))
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+    try:
+        with pytest.raises(CheckpointError, match=r"step-000010: File too large\. Free disk space, .*\(ulimit -f\)"):
+            write_checkpoint(run.folder_of(10), {"w": torch.ones(10_000)}, save_config, state={"x": "y" * 2000})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert [path.name for path in (run.path / "checkpoints").iterdir()] == ["step-000005"]
+    assert last_checkpoint(run.path).folder == run.folder_of(5)
 
 
 def test_text_file_is_written_atomically(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,8 +236,49 @@ def test_weights_that_are_not_finite_raise_error(tmp_path: Path, value: float, d
 
 def test_resume_without_training_state_raises_error(tmp_path: Path) -> None:
     found = write_checkpoint(tmp_path / "a", {"w": torch.ones(1)}, save_config)
-    with pytest.raises(CheckpointError, match=r"cannot be resumed. Start a new run from its weights with --from"):
+    with pytest.raises(CheckpointError, match=r"cannot be resumed. Start a new run from its weights with --init-from"):
         found.training()
+
+
+# --- the lock -----------------------------------------------------------------------------------------------
+
+
+def test_lock_names_host_and_process(tmp_path: Path) -> None:
+    with lock_run(tmp_path / "run"):
+        assert (tmp_path / "run" / LOCK).read_text().split() == [socket.gethostname(), str(os.getpid())]
+        sentence = f"run is in use: process {os.getpid()} on {socket.gethostname()} is training in it. Wait"
+        with pytest.raises(CheckpointError, match=re.escape(sentence)), lock_run(tmp_path / "run"):
+            raise AssertionError("locked twice")
+    assert not (tmp_path / "run").exists()
+
+
+def test_lock_is_released_by_an_error_and_by_a_killed_process(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run").path
+    with pytest.raises(KeyError), lock_run(run):
+        raise KeyError
+    script = (
+        f"import os, pathlib, catena.checkpoint as c\nlock = c.lock_run(pathlib.Path({str(run)!r}))\n"
+        "lock.__enter__()\nos.abort()"
+    )
+    killed = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
+    assert killed.returncode != 0
+    assert (run / LOCK).exists()
+    with lock_run(run):
+        assert (run / LOCK).read_text().split()[1] == str(os.getpid())
+    assert not (run / LOCK).exists()
+    assert (run / "meta.json").exists()
+
+
+def test_lock_is_not_shared_by_processes(tmp_path: Path) -> None:
+    script = (
+        "import pathlib, sys, catena.checkpoint as c\n"
+        f"try:\n    c.lock_run(pathlib.Path({str(tmp_path)!r})).__enter__()\n"
+        "except Exception as error:\n    sys.exit(str(error))"
+    )
+    with lock_run(tmp_path):
+        second = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert second.returncode == 1
+    assert f"process {os.getpid()} on" in second.stderr
 
 
 # --- versions -----------------------------------------------------------------------------------------------

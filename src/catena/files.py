@@ -56,18 +56,26 @@ def atomic_write(path: Path, *, sync: bool = False) -> Iterator[Path]:
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = temporary_name(path.parent)
     try:
-        yield unfinished
-        if sync:
-            flush_to_disk(unfinished)
-        os.replace(unfinished, path)
-    except OSError as error:
-        if error.filename is None and error.errno is not None:  # a failed write does not name its file
-            raise OSError(error.errno, error.strerror, str(path)) from error
-        raise
+        with name_in_errors(path):
+            yield unfinished
+            if sync:
+                flush_to_disk(unfinished)
+            os.replace(unfinished, path)
     finally:
         unfinished.unlink(missing_ok=True)
     if sync:
         flush_to_disk(path.parent)
+
+
+@contextlib.contextmanager
+def name_in_errors(path: Path) -> Iterator[None]:
+    """Context whose system errors name the file: those of a failed write, such as a full disk, do not."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None and error.errno is not None:
+            raise OSError(error.errno, error.strerror, str(path)) from error
+        raise
 
 
 def temporary_name(folder: Path) -> Path:

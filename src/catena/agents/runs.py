@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from catena.agents.evaluation import PlayEvaluation
 from catena.agents.network import QNetwork, build_q_network
 from catena.agents.spaces import ActionFormat, ObservationFormat
 from catena.agents.tabular import QTable, QTableTask
-from catena.checkpoint import CONFIG, open_checkpoint, read_meta
+from catena.checkpoint import CONFIG, lock_run, open_checkpoint, read_meta
 from catena.config import to_toml
 from catena.errors import ConfigError
 from catena.randomness import Randomness
@@ -96,13 +97,14 @@ def train_agent(
     task = build_task(config, factory)
     if old is not None:
         old.load_into(task.model)
-    run = None
-    if folder is not None:
-        run = create_run(
-            folder, to_toml(config), seed=config.seed, command=command, started_from=init_from, overwrite=overwrite
-        )
-    outcome = train(task, config.training, run, Randomness(config.seed), reporter, save_start=old is not None)
-    return _test(task, outcome, run)
+    with nullcontext() if folder is None else lock_run(folder):
+        run = None
+        if folder is not None:
+            run = create_run(
+                folder, to_toml(config), seed=config.seed, command=command, started_from=init_from, overwrite=overwrite
+            )
+        outcome = train(task, config.training, run, Randomness(config.seed), reporter, save_start=old is not None)
+        return _test(task, outcome, run)
 
 
 def resume_agent(
@@ -124,7 +126,8 @@ def resume_agent(
     set_threads(config.machine.threads or int(read_meta(folder)["threads"]))
     config = load_config(PlayConfig, folder, run.last(lambda words: None), limits or {}, _FREE)
     task = build_task(config, factory)
-    return _test(task, resume(task, config.training, run, Randomness(config.seed), reporter), run)
+    with lock_run(folder):
+        return _test(task, resume(task, config.training, run, Randomness(config.seed), reporter), run)
 
 
 def _test(task: AgentTask, outcome: RunResult, run: RunFolder | None) -> TrainedAgent:
@@ -155,9 +158,10 @@ def load_model(folder: Path, device: str = "auto") -> LoadedAgent:
     """Load the trained Q-function of a run or checkpoint folder, without making its environment."""
     checkpoint = open_checkpoint(folder)
     config = configs.load(PlayConfig, checkpoint.folder / CONFIG)
-    observations, actions = read_spaces(checkpoint.folder)
-    model = build_model(config, observations, actions, str(config.environment.name))
-    checkpoint.load_into(model)
+    with checkpoint.reading():
+        observations, actions = read_spaces(checkpoint.folder)
+        model = build_model(config, observations, actions, str(config.environment.name))
+        checkpoint.load_into(model)
     if not isinstance(model, QTable):
         model.to(choose_device(device))
     return LoadedAgent(config, model.eval(), observations, actions)

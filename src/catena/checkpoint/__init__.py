@@ -19,11 +19,12 @@ This subpackage is independent of optimizers, epochs and tasks.
 =============  ===========================================================================
 ``files``      text files that are written atomically, and their hashes
 ``folder``     one checkpoint: write, check, read
+``lock``       one process at a time writes to a run
 ``runs``       the checkpoints of a run: `best`, `last`, and the checkpoint for a path
 =============  ===========================================================================
 """
 
-from catena.checkpoint.files import as_json, file_sha256, write_text_atomically
+from catena.checkpoint.files import as_json, check_regular, file_sha256, write_text_atomically
 from catena.checkpoint.folder import (
     CONFIG,
     FORMAT_VERSION,
@@ -35,6 +36,7 @@ from catena.checkpoint.folder import (
     read_checkpoint,
     write_checkpoint,
 )
+from catena.checkpoint.lock import LOCK, lock_run
 from catena.checkpoint.runs import (
     BEST,
     CHECKPOINTS,
@@ -61,6 +63,7 @@ __all__ = [
     "CONFIG",
     "FORMAT_VERSION",
     "LAST",
+    "LOCK",
     "LOG",
     "MANIFEST",
     "META",
@@ -72,11 +75,13 @@ __all__ = [
     "WEIGHTS",
     "Checkpoint",
     "as_json",
+    "check_regular",
     "file_sha256",
     "has",
     "is_run",
     "last_checkpoint",
     "list_checkpoints",
+    "lock_run",
     "open_checkpoint",
     "parse_step",
     "read_checkpoint",

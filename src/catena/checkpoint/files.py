@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from catena.errors import CheckpointError
 from catena.files import atomic_write, local_copy
 
 
@@ -23,6 +24,21 @@ def file_sha256(path: Path) -> str:
         return digest([[file.relative_to(path).as_posix(), file_sha256(file)] for file in inside])
     with local_copy(path).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def read_json(path: Path) -> Any:
+    """The value in a JSON file of a run. Raise CheckpointError if the file is damaged, a pipe or a device."""
+    check_regular(path)
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError):
+        raise CheckpointError(f"{path} is damaged: it is not valid JSON. Copy the run again, or train again.") from None
+
+
+def check_regular(path: Path) -> None:
+    """Raise CheckpointError if a path exists and is not a regular file: reading a pipe or a device may never end."""
+    if path.exists() and not path.is_file():
+        raise CheckpointError(f"{path} is not a regular file. Copy the run again, or train again.")
 
 
 def as_json(value: Any) -> str:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
+import re
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from catena.checkpoint.files import as_json, digest, file_sha256
-from catena.errors import CheckpointError
+from catena.checkpoint.files import as_json, digest, file_sha256, read_json
+from catena.errors import CatenaError, CheckpointError
 from catena.files import flush_to_disk, temporary_name
 from catena.version import __version__
 
@@ -48,7 +49,10 @@ class Checkpoint:
         for name, tensor in tensors.items():
             _check_finite(self.folder / WEIGHTS, name, tensor, least)
         for name, same_as in self.manifest["model"]["shared"].items():
-            tensors[name] = tensors[same_as]
+            if same_as in tensors:
+                tensors[name] = tensors[same_as]
+        if _shapes(tensors) != self.manifest["model"]["tensors"]:
+            raise _damaged(self.folder / WEIGHTS, "its tensors differ from the manifest")
         return tensors
 
     def training(self) -> dict[str, torch.Tensor]:
@@ -56,13 +60,27 @@ class Checkpoint:
         if TRAINING not in self.manifest["files"]:
             raise CheckpointError(
                 f"{self.folder} has no training state and cannot be resumed. Start a new run from its weights with "
-                f"--from {self.folder}."
+                f"--init-from {self.folder}."
             )
         return _copied(_read_tensors(self.folder / TRAINING))
 
     def state(self) -> dict[str, Any]:
         """The values needed to resume."""
-        return json.loads((self.folder / STATE).read_text(encoding="utf-8"))
+        return read_json(self.folder / STATE)
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Context that reads the content of the files. Content that does not fit raises CheckpointError."""
+        try:
+            yield
+        except CatenaError:
+            raise
+        except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RuntimeError) as error:
+            words = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+            raise CheckpointError(
+                f"The checkpoint {self.folder} cannot be loaded: its content does not fit ({words}). Choose another "
+                f"checkpoint of the run, or train again."
+            ) from error
 
     def load_into(self, model: torch.nn.Module) -> None:
         """Load the weights into a model. Raise CheckpointError that lists the differences if shapes differ."""
@@ -125,18 +143,27 @@ def read_checkpoint(folder: Path) -> Checkpoint:
     path = folder / MANIFEST
     if not path.is_file():
         raise _not_whole(folder, MANIFEST)
-    try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
-        version = manifest["format_version"]
-        checksum = manifest.pop("checksum")
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise _damaged(path, "it is not valid JSON") from None
-    check_version(version, path)
+    manifest = read_json(path)
+    if not isinstance(manifest, dict) or not {"format_version", "checksum"} <= manifest.keys():
+        raise _damaged(path, "it has no format version or checksum")
+    checksum = manifest.pop("checksum")
+    check_version(manifest["format_version"], path)
     if checksum != digest(manifest):
         raise _damaged(path, "its content does not match its checksum")
+    if not _is_complete(manifest):
+        raise _damaged(path, "it does not list the files and tensors of the model")
     for name, entry in manifest["files"].items():
         _check_file(folder, name, entry["size"], entry["sha256"])
     return Checkpoint(folder, manifest)
+
+
+def _is_complete(manifest: Mapping[str, Any]) -> bool:
+    """Whether a manifest lists the sizes and hashes of files, and the tensors of a model."""
+    files, model = manifest.get("files"), manifest.get("model")
+    if not isinstance(files, dict) or not isinstance(model, dict):
+        return False
+    parts = [model.get("tensors"), model.get("shared"), *files.values()]
+    return all(isinstance(part, dict) for part in parts) and all({"size", "sha256"} <= e.keys() for e in files.values())
 
 
 def check_version(version: Any, path: Path) -> None:
@@ -167,9 +194,13 @@ def _write_whole(folder: Path, fill: Callable[[Path], None], model: dict[str, An
         for path in [*unfinished.rglob("*"), unfinished]:
             flush_to_disk(path)
         _rename_over(unfinished, folder)
-    except BaseException:
-        shutil.rmtree(unfinished, ignore_errors=True)
-        raise
+    except OSError as error:
+        raise CheckpointError(
+            f"Cannot write the checkpoint {folder}: {error.strerror or error}. Free disk space, check the permissions "
+            f"and the limit on file sizes (ulimit -f). Checkpoints that were written before are complete."
+        ) from error
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)  # absent if it was renamed
     flush_to_disk(folder.parent)
     return Checkpoint(folder, manifest)
 
@@ -231,9 +262,14 @@ def _without_twins(tensors: Mapping[str, torch.Tensor]) -> tuple[dict[str, torch
 
 
 def _write_tensors(path: Path, tensors: Mapping[str, torch.Tensor]) -> None:
+    from safetensors import SafetensorError
     from safetensors.torch import save_file
 
-    save_file(dict(tensors), path)
+    try:
+        save_file(dict(tensors), path)
+    except SafetensorError as error:  # the only sign of a full disk is "(os error 28)"
+        code = re.search(r"os error (\d+)", str(error))
+        raise OSError(int(code[1]), os.strerror(int(code[1])), str(path)) if code else error from error
     shutil.copymode(path.parent / STATE, path)  # safetensors makes the file readable by its owner only
 
 
@@ -252,9 +288,13 @@ def _check_finite(path: Path, name: str, tensor: torch.Tensor, least: float) -> 
 
 def _read_tensors(path: Path) -> dict[str, torch.Tensor]:
     """The tensors of a file, memory-mapped."""
+    from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    return load_file(path)
+    try:
+        return load_file(path)
+    except (SafetensorError, OSError, ValueError) as error:
+        raise _damaged(path, f"it holds no tensors ({' '.join(str(error).split())[:100]})") from error
 
 
 def _copied(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from catena.checkpoint.files import write_text_atomically
-from catena.checkpoint.folder import MANIFEST, WEIGHTS, Checkpoint, check_version, read_checkpoint
+from catena.checkpoint.files import check_regular, read_json, write_text_atomically
+from catena.checkpoint.folder import CONFIG, MANIFEST, WEIGHTS, Checkpoint, check_version, read_checkpoint
 from catena.errors import CheckpointError
 from catena.files import flush_to_disk, temporary_name
 from catena.registry import nearest
 
 META, METRICS, LOG = "meta.json", "metrics.jsonl", "log.txt"
 CHECKPOINTS, BEST, LAST = "checkpoints", "best", "last"
+_META_TYPES = {"command": list, "data": dict, "seed": int, "started": str, "threads": int}
+"""The types of the values of meta.json that are used."""
+_MAX_PATH = 200
+"""Number of characters of a pointer file that are read as a path."""
 RUNS = Path("runs")
 """The folder for runs without --output."""
 
@@ -85,13 +88,24 @@ def read_meta(run: Path) -> dict[str, Any]:
         raise CheckpointError(f"Run not found: {run}{_near(run)}")
     if not path.exists():
         raise CheckpointError(f"{run} is not a run: it has no {META}. Pass the folder that 'catena train' wrote.")
-    try:
-        meta = json.loads(path.read_text(encoding="utf-8"))
-        version = meta["format_version"]
-    except (ValueError, KeyError, TypeError):
-        raise CheckpointError(f"{path} is damaged: it is not valid JSON. Train again.") from None
-    check_version(version, path)
+    for name in (CONFIG, METRICS, LOG):
+        check_regular(run / name)
+    meta = read_json(path)
+    if not isinstance(meta, dict) or "format_version" not in meta:
+        raise CheckpointError(f"{path} is damaged: it has no format version. Train again.")
+    check_version(meta["format_version"], path)
+    wrong = [key for key, kind in _META_TYPES.items() if type(meta.get(key)) is not kind]
+    if not wrong and not all(isinstance(word, str) for word in meta["command"]):
+        wrong = ["command"]
+    if not wrong and not all(map(_is_data_file, meta["data"].values())):
+        wrong = ["data"]
+    if wrong:
+        raise CheckpointError(f"{path} is damaged: {wrong[0]} is missing or invalid. Train again.")
     return meta
+
+
+def _is_data_file(entry: object) -> bool:
+    return isinstance(entry, dict) and isinstance(entry.get("path"), str) and isinstance(entry.get("sha256"), str)
 
 
 def has(run: Path, name: str) -> bool:
@@ -103,11 +117,14 @@ def read_pointer(run: Path, name: str) -> Path:
     """The target of `best` or `last`: a link, a small file where links are not possible, or a folder."""
     pointer = run / name
     if pointer.is_file():
-        target = run / pointer.read_text(encoding="utf-8").strip()
+        with pointer.open(encoding="utf-8", errors="replace") as file:
+            target = run / file.read(_MAX_PATH).strip()
     else:
         target = run / os.readlink(pointer) if pointer.is_symlink() else pointer
     if not target.is_dir():
         raise CheckpointError(f"{pointer} points to {target}, which is missing. Choose another checkpoint of the run.")
+    if not target.resolve().is_relative_to(run.resolve()):
+        raise CheckpointError(f"{pointer} points to {target}, outside the run. Pass that checkpoint itself.")
     return target
 
 

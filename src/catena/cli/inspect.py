@@ -15,6 +15,10 @@ from catena.cli.common import parse_plain, resolve_run_folder
 from catena.cli.parser import Arg, CommandOptions, UsageError
 
 
+_RUN_FILES = ("meta.json", "manifest.json", "checkpoints")
+"""Files of a run or checkpoint folder. In a damaged one, some may be missing."""
+
+
 class InspectCommand(CommandOptions):
     """Check data files, or describe a run. With data files, the exit code is 1 if one of them is unusable."""
 
@@ -36,7 +40,7 @@ def run(argv: Sequence[str]) -> int:
     flags = parse_plain(InspectCommand, argv)
     if not flags.paths:
         raise UsageError(f"FILES… or RUN is missing. Usage: {InspectCommand.usage}.")
-    runs = [path for path in flags.paths if any((path / name).exists() for name in ("meta.json", "manifest.json"))]
+    runs = [path for path in flags.paths if any((path / name).exists() for name in _RUN_FILES)]
     if runs and len(flags.paths) > 1:
         raise UsageError(f"{runs[0]} is a run and cannot be combined with other paths. Usage: {InspectCommand.usage}.")
     if runs:
@@ -88,6 +92,6 @@ def _read_meta(folder: Path) -> dict[str, Any]:
         return {}
     meta = read_meta(folder)
     evaluations = [row for row in RunFolder(folder).metrics() if "scores" in row]
-    best = [row for row in evaluations if row["best"]]
+    best = [row for row in evaluations if row.get("best")]
     meta["command"] = shlex.join(meta["command"])
     return {**meta, "evaluations": evaluations, "best": best[-1] if best else None}

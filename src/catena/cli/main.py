@@ -96,7 +96,7 @@ def _complain(words: Sequence[str], sentence: str, code: int) -> int:
 def _words_of(error: OSError) -> str:
     """The message of a system error, such as a full disk or a folder without write permission."""
     if error.filename is None:
-        return str(error.strerror or error)
+        return f"{error.strerror or error}. Check the disk space and the limit on file sizes (ulimit -f)."
     return f"Cannot use {error.filename}: {error.strerror}. Check the path, its permissions and the disk space."
 
 

@@ -58,6 +58,8 @@ def read_toml(path: Path) -> tuple[dict[str, Any], str]:
         return tomllib.loads(text), text
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path} is not valid TOML: {error}. Correct that line.") from None
+    except RecursionError:
+        raise ConfigError(f"{path} is not valid TOML: its values are nested too deeply. Correct it.") from None
 
 
 def load(schema: type[C], path: Path) -> C:

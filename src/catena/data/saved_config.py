@@ -32,7 +32,7 @@ def read_settings(path: Path, schema: type[S], folder_of: str, file_of: str) -> 
         data = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise CheckpointError(f"{path.parent} has no {path.name}, so it is not {folder_of}. Check the path.") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise CheckpointError(f"Cannot read {path} ({error}). Copy the model again.") from None
     if not isinstance(data, dict) or data.get("format") != FORMAT or not isinstance(data.get("settings"), dict):
         raise CheckpointError(

@@ -301,7 +301,7 @@ def _read(path: Path, kind: str) -> tuple[dict[str, Any], list[str], list[int]]:
         data = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise CheckpointError(f"The {kind} {path} is missing. Copy the model again.") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise CheckpointError(f"Cannot read the {kind} {path} ({error}). Copy the model again.") from None
     if not isinstance(data, dict) or data.get("kind") != kind:
         raise CheckpointError(f"{path} is not a {kind} file. Check the path.")

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from catena.checkpoint import CONFIG, Checkpoint, open_checkpoint, read_meta
+from catena.checkpoint import CONFIG, Checkpoint, lock_run, open_checkpoint, read_meta
 from catena.config import to_toml
 from catena.errors import CheckpointError, DataError
 from catena.randomness import Randomness
@@ -70,17 +70,18 @@ def train_run(
     if old is not None:
         training.load_weights(old)
     files = {} if examples is not None else config.data.files()
-    run = create_run(
-        folder, to_toml(config), seed=config.seed, command=command, data=files, started_from=init_from,
-        overwrite=overwrite,
-    )  # fmt: skip
-    if sources.counter.dropped:
-        sources.counter.write(folder / _DROPPED)
-    for warning in overlap_warnings(files, config.data.encoding):
-        reporter.note(warning)
-        run.log(warning)
-    result = training.train(run, reporter, saves_start=old is not None or origin.pretrained is not None)
-    return add_baselines(result, config, Sources(family, config, examples), load_task)
+    with lock_run(folder):
+        run = create_run(
+            folder, to_toml(config), seed=config.seed, command=command, data=files, started_from=init_from,
+            overwrite=overwrite,
+        )  # fmt: skip
+        if sources.counter.dropped:
+            sources.counter.write(folder / _DROPPED)
+        for warning in overlap_warnings(files, config.data.encoding):
+            reporter.note(warning)
+            run.log(warning)
+        result = training.train(run, reporter, saves_start=old is not None or origin.pretrained is not None)
+        return add_baselines(result, config, Sources(family, config, examples), load_task)
 
 
 def resume_run(folder: Path, reporter: Reporter, limits: Mapping[str, object] = NO_LIMITS) -> TrainResult:
@@ -91,13 +92,19 @@ def resume_run(folder: Path, reporter: Reporter, limits: Mapping[str, object] = 
         reporter: receives the progress.
         limits: new values of ``max_epochs``, ``max_steps``, ``max_time`` or ``patience``, stored in the run's config.
     """
-    from catena.tasks.fitted import FittedTask, SteppedTask
-    from catena.training.device import set_threads
-
     run = open_run(folder)
     spec = read_spec(folder / CONFIG)
     if not spec.has_examples:
         return spec.get_runner().resume(folder, reporter, limits)
+    with lock_run(folder):
+        return _resume(run, spec, reporter, limits)
+
+
+def _resume(run: RunFolder, spec: TaskSpec, reporter: Reporter, limits: Mapping[str, object]) -> TrainResult:
+    from catena.tasks.fitted import FittedTask, SteppedTask
+    from catena.training.device import set_threads
+
+    folder = run.path
     config: Any = spec.load_config(folder / CONFIG)
     family = spec.family(config)
     is_counted = issubclass(family, FittedTask) and not issubclass(family, SteppedTask)
@@ -128,7 +135,8 @@ def load_task(folder: Path, device: str = "auto") -> BaseTask[Any, Any, Any, Any
             f"{folder}'."
         )
     config = spec.load_config(checkpoint.folder / CONFIG)
-    return spec.family(config).load(config, checkpoint, device)
+    with checkpoint.reading():
+        return spec.family(config).load(config, checkpoint, device)
 
 
 def _origin(config: Any, old: Checkpoint | None) -> Origin:

@@ -117,7 +117,8 @@ class TrainingLoop:
         if checkpoint is None:
             self.randomness.seed_torch("training")
         else:
-            self._restore(checkpoint)
+            with checkpoint.reading():
+                self._restore(checkpoint)
         if self.run:
             self.run.cut_metrics(self.state.step)
             self.run.prune(self.state.kept)

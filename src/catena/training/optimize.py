@@ -112,7 +112,7 @@ class GradientUpdater:
         if numbers["optimizer"] != self.settings.optimizer:
             raise ConfigError(
                 f"optimizer must be {numbers['optimizer']!r} to resume the run, got {self.settings.optimizer!r}. Set "
-                f"it back, or start a new run with --from."
+                f"it back, or start a new run with --init-from."
             )
         state: dict[int, dict[str, Tensor]] = {}
         for place, name in self._places():

@@ -77,8 +77,8 @@ def check_config(config: Config, run: Path, checkpoint: Checkpoint, filled: Sequ
         more = f"; and {len(wrong) - _MOST_KEYS} more" if len(wrong) > _MOST_KEYS else ""
         raise CheckpointError(
             f"{run / CONFIG} differs from the config that {checkpoint.folder.name} was trained with: "
-            f"{'; '.join(wrong[:_MOST_KEYS])}{more}. Copy {theirs} over it, or train a new run with --from {run}. To "
-            f"train longer, give --max-epochs, --max-steps or --max-time to 'catena resume'."
+            f"{'; '.join(wrong[:_MOST_KEYS])}{more}. Copy {theirs} over it, or train a new run with --init-from {run}. "
+            f"To train longer, give --max-epochs, --max-steps or --max-time to 'catena resume'."
         )
 
 

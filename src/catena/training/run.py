@@ -22,7 +22,7 @@ import torch
 from catena import checkpoint as files
 from catena.checkpoint import Checkpoint, write_checkpoint
 from catena.errors import CheckpointError
-from catena.files import local_copy
+from catena.files import local_copy, name_in_errors
 from catena.version import __version__
 
 
@@ -42,7 +42,8 @@ class RunFolder:
     def append_metrics(self, row: Mapping[str, Any]) -> None:
         """Append a line to metrics.jsonl. Values that are not finite are written as null."""
         line = json.dumps(_finite(dict(row)), allow_nan=False, ensure_ascii=False)
-        with (self.path / files.METRICS).open("a", encoding="utf-8", newline="\n") as file:
+        path = self.path / files.METRICS
+        with name_in_errors(path), path.open("a", encoding="utf-8", newline="\n") as file:
             file.write(line + "\n")
             file.flush()
             os.fsync(file.fileno())
@@ -50,13 +51,15 @@ class RunFolder:
     def metrics(self) -> list[dict[str, Any]]:
         """The complete lines of metrics.jsonl, without an unfinished last line."""
         path = self.path / files.METRICS
-        rows = []
-        for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
-            try:
-                rows.append(json.loads(line))
-            except ValueError:
-                break
-        return rows
+        files.check_regular(path)
+        lines = path.read_bytes().split(b"\n") if path.exists() else [b""]
+        rows = [_metrics_row(line) for line in lines[:-1]]  # a line that was not finished has no line end
+        if None in rows:
+            raise CheckpointError(
+                f"{path}:{rows.index(None) + 1} is damaged: it is not a JSON object with a step and scores. Remove the "
+                f"line, or train again."
+            )
+        return [row for row in rows if row is not None]
 
     def cut_metrics(self, step: int) -> None:
         """Remove the metrics after a step, which a resumed run will compute again."""
@@ -66,7 +69,8 @@ class RunFolder:
 
     def log(self, line: str) -> None:
         """Append a line to log.txt."""
-        with (self.path / files.LOG).open("a", encoding="utf-8", newline="\n") as file:
+        path = self.path / files.LOG
+        with name_in_errors(path), path.open("a", encoding="utf-8", newline="\n") as file:
             file.write(line + "\n")
 
     # --- checkpoints ----------------------------------------------------------------------------------------
@@ -104,7 +108,7 @@ class RunFolder:
             if older := self.meta.get("started_from"):
                 raise CheckpointError(
                     f"The run {self.path} started from the weights of {older} and stopped before it saved them. Train "
-                    f"again with --from {older} --overwrite."
+                    f"again with --init-from {older} --overwrite."
                 )
             return None
         return files.last_checkpoint(self.path, note)
@@ -137,7 +141,7 @@ class RunFolder:
         if changed:
             raise CheckpointError(
                 f"The run {self.path} cannot be resumed exactly: its data has changed since it started "
-                f"({', '.join(changed)}). Restore the old files, or start a new run with --from {self.path}."
+                f"({', '.join(changed)}). Restore the old files, or start a new run with --init-from {self.path}."
             )
 
 
@@ -164,7 +168,7 @@ def create_run(
     """
     if path.exists() and not path.is_dir():
         raise CheckpointError(f"Cannot write the run to {path}: it is a file. Choose another --output.")
-    if path.is_dir() and any(path.iterdir()):
+    if path.is_dir() and any(item.name != files.LOCK for item in path.iterdir()):
         _make_room(path, overwrite)
     (path / files.CHECKPOINTS).mkdir(parents=True, exist_ok=True)
     hashes = {
@@ -199,7 +203,7 @@ def _make_room(path: Path, overwrite: bool) -> None:
             f"with --overwrite, or choose another --output."
         )
     (path / files.META).unlink()  # first, so that a partial removal is not taken for a run
-    for item in path.iterdir():
+    for item in (item for item in path.iterdir() if item.name != files.LOCK):
         shutil.rmtree(item) if item.is_dir() and not item.is_symlink() else item.unlink()
 
 
@@ -214,6 +218,20 @@ def _machine() -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+
+
+def _metrics_row(line: bytes) -> dict[str, Any] | None:
+    """The values in a line of metrics.jsonl, or None if it is damaged."""
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(row, dict) or type(row.get("step")) is not int:
+        return None
+    scores = row.get("scores", {})
+    if not isinstance(scores, dict) or not all(type(score) in (int, float, type(None)) for score in scores.values()):
+        return None
+    return row
 
 
 def _finite(value: Any) -> Any:

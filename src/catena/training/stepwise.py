@@ -105,7 +105,8 @@ class _StepwiseLoop:
     def run_to_end(self) -> RunResult:
         last = self.run.last(self.reporter.note)
         if last is not None:
-            self._restore(last)
+            with last.reading():
+                self._restore(last)
         self.run.cut_metrics(self.state.step)
         self.run.prune(self.state.kept)
         self.began = time.monotonic() - self.state.seconds

@@ -74,7 +74,7 @@ def load_alphabets(folder: Path) -> tuple[Alphabet, Alphabet]:
     try:
         about = json.loads((folder / _SYMBOLS).read_text(encoding="utf-8"))
         return Alphabet(about["source"]), Alphabet(about["target"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise CheckpointError(f"{folder / _SYMBOLS} is not a valid symbol file: {error}. Train it again.") from error
 
 

@@ -77,7 +77,7 @@ class PointEncoding:
             saved = json.loads((folder / _ENCODING).read_text(encoding="utf-8"))
             tokens = None if saved["tokens"] is None else tuple(saved["tokens"])
             return cls(saved["problem"], tokens, saved["n_features"], saved["longest"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise CheckpointError(
                 f"{folder / _ENCODING} cannot be read: {error}. Copy the model folder again."
             ) from error

@@ -109,7 +109,7 @@ class ReadingEncoding:
         try:
             numbers = json.loads((folder / _NUMBERS).read_text(encoding="utf-8"))
             return cls(tokenizer, words, characters, int(numbers["max_characters"]), int(numbers["n_pretrained"]))
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise CheckpointError(f"{folder / _NUMBERS} cannot be read: {error}. Copy the model again.") from error
 
 

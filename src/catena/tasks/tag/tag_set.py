@@ -176,7 +176,7 @@ class TagSet:
             kept = json.loads(path.read_text(encoding="utf-8"))
             files, own = (None if kept[key] is None else Dialect(**kept[key]) for key in ("files", "own"))
             return cls(Labels.load(folder / LABELS), **{**kept, "files": files, "own": own})
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise CheckpointError(f"{path} cannot be read ({error}). Copy the model again.") from None
 
 
