@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from catena.tasks.parse.estimator import Parser as Parser
     from catena.tasks.point.estimator import Pointer as Pointer
     from catena.tasks.read.estimator import Reader as Reader
+    from catena.tasks.regress.estimator import Regressor as Regressor
     from catena.tasks.tag.estimator import Tagger as Tagger
     from catena.tasks.transduce.estimator import Transducer as Transducer
     from catena.tasks.translate.estimator import Translator as Translator
@@ -29,6 +30,7 @@ __all__ = [
     "Parser",
     "Pointer",
     "Reader",
+    "Regressor",
     "Responder",
     "Tagger",
     "TextClassifier",
@@ -48,6 +50,7 @@ __getattr__, __dir__ = lazy_exports(
         "Parser": "catena.tasks.parse.estimator",
         "Pointer": "catena.tasks.point.estimator",
         "Reader": "catena.tasks.read.estimator",
+        "Regressor": "catena.tasks.regress.estimator",
         "Responder": "catena.tasks.converse.estimator",
         "Tagger": "catena.tasks.tag.estimator",
         "TextClassifier": "catena.tasks.classify.estimator",

@@ -165,6 +165,18 @@ def recipes(folder: Path) -> None:
     _write(folder, rows[:10], rows[10:], rows[10:])
 
 
+def values(folder: Path) -> None:
+    nouns, adjectives = ("house", "flat", "room"), ("large", "small", "old", "bright", "quiet")
+    rows = [
+        f"{adjective} {noun},{3 * i + j},{100 * i + 7 * j + (i * j) % 5}.5"
+        for i, noun in enumerate(nouns)
+        for j, adjective in enumerate(adjectives * 3)
+    ]
+    inputs = [row.rpartition(",")[0] for row in rows[1:9:2]]
+    header = "text,size,price"
+    _write(folder, [header, *rows[::2]], [header, *rows[1::2]], ["text,size", *inputs])
+
+
 def numbers(folder: Path) -> None:
     rows = [f"{i % 7} {(3 * i) % 5 + 10} {(2 * i) % 9 + 20}" for i in range(8)]
     _write(folder, [], rows, rows)
@@ -177,7 +189,21 @@ def _write(folder: Path, train: list[str], test: list[str], inputs: list[str]) -
 
 DATA: dict[str, Callable[[Path], None]] = {
     function.__name__: function
-    for function in (labels, trees, columns, conllu, brackets, grammar, words, pairs, dialogues, text, recipes, numbers)
+    for function in (
+        labels,
+        trees,
+        columns,
+        conllu,
+        brackets,
+        grammar,
+        words,
+        pairs,
+        dialogues,
+        text,
+        recipes,
+        values,
+        numbers,
+    )
 }
 
 
@@ -200,6 +226,28 @@ def _lm(model: str, *options: str, uses: tuple[tuple[str, ...], ...] = (), resum
     return Family(f"lm-{model}", "text", train, common + uses, resumable=resumable)
 
 
+def _regress(model: str, *options: str, resumable: bool = True) -> Family:
+    train = (
+        "regress",
+        "train",
+        "--input-format",
+        "csv",
+        "--model",
+        model,
+        "--number-columns",
+        "size",
+        "--threads",
+        "1",
+    )
+    uses = (
+        ("predict", "RUN", "input"),
+        ("predict", "RUN", "input", "--format", "jsonl", "--level", "0.5"),
+        ("evaluate", "RUN", "test"),
+        ("compare", "RUN", "RUN", "test", "--samples", "20"),
+    )
+    return Family(f"regress-{model}", "values", (*train, *options), uses, resumable=resumable)
+
+
 NEURAL_LM = (("score", "RUN", "long"), ("generate", "RUN", "the", "--include", "owl", "--max-length", "6"))
 CORRECT_CHAINS = ("correct", "RUN", "input", "--method", "mcmc", "--steps", "20", "--chains", "2")
 DIAGNOSE = ("diagnose", "RUN", "train", "--steps", "6", "--sequences", "2", "--iterations", "2")
@@ -218,6 +266,9 @@ FAMILIES = (
     _classify("convolution"),
     _classify("transformer"),
     *(_classify(name, data="trees") for name in ("tree_lstm", "recursive", "mv_rnn", "rntn")),
+    *(_regress(model, resumable=False) for model in ("linear", "kernel_ridge")),
+    _regress("ridge", "--baseline", "mean,svr", resumable=False),
+    *(_regress(model, *SHORT[:2], "--variance", "learned") for model in ("mlp", "cnn", "recurrent")),
     Family("tag-neural", "columns", ("tag", "train", *SHORT), PLAIN + TAGGED),
     Family("tag-semimarkov", "columns", ("tag", "train", "--structure", "semimarkov", *SHORT), PLAIN + TAGGED),
     Family(

@@ -87,7 +87,7 @@ class LabelTroubles:
         if is_quantity(list(self.counts.elements())):
             message = (
                 f"the labels are {len(self.counts):,} different numbers, which hardly repeat: a quantity, not classes; "
-                f"group them into ranges first"
+                f"use 'catena train regress', or group them into ranges first"
             )
             yield Finding("quantity", "warning", message)
 

@@ -12,7 +12,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from catena.data.column_choice import choose_columns, lookup
-from catena.data.column_values import SENTENCE, mean_words, pair_by_values, repeats, strings, text_and_label
+from catena.data.column_values import (
+    SENTENCE,
+    is_quantity,
+    mean_words,
+    pair_by_values,
+    repeats,
+    strings,
+    text_and_label,
+)
 from catena.data.media_files import common_kind
 from catena.data.readers.questions import ANSWER_KEYS, CONTEXT_KEYS, QUESTION_KEYS
 from catena.data.readers.sample import list_names
@@ -223,7 +231,12 @@ def describe_labels(table: Table, columns: Mapping[str, ColumnChoice]) -> str:
             labels.update(to_list(value, MISSING, integers=label.integers))
     many = f" ({len(labels)} label{'s' * (len(labels) != 1)}: {list_names(sorted(labels), 5)})" if labels else ""
     by = ", because its values repeat" if label.why == "values" else ""
-    return f"text = {_shown(text, table)}, label = {_shown(label, table)}{by}{many}"
+    hint = "; these are numbers, which 'catena train regress' predicts" if _is_quantity(label, table) else ""
+    return f"text = {_shown(text, table)}, label = {_shown(label, table)}{by}{many}{hint}"
+
+
+def _is_quantity(label: ColumnChoice, table: Table) -> bool:
+    return is_quantity(strings(value for column in label.columns for value in _column(table, column)))
 
 
 def _shown(choice: ColumnChoice, table: Table) -> str:

@@ -170,6 +170,21 @@ for _spec in (
         guide="classify.md",
     ),
     TaskSpec(
+        name="regress",
+        summary="numbers from texts and from columns of numbers",
+        config=".regress.config:RegressConfig",
+        options=".regress.config:RegressOptions",
+        families={
+            **dict.fromkeys(("linear", "ridge", "kernel_ridge"), ".regress.fitted:FittedRegressTask"),
+            "": ".regress.neural:NeuralRegressTask",
+        },
+        estimator=".regress.estimator:Regressor",
+        example="ratings.csv --model ridge --baseline mean,svr -o runs/ratings",
+        main_options=("model", "alpha", "variance", "number_columns", "tokenizer"),
+        implied_by=("value-column", "number-columns"),
+        guide="regress.md",
+    ),
+    TaskSpec(
         name="lm",
         summary="language models: score, complete and compare text",
         config=".lm.config:LmConfig",

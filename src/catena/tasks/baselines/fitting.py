@@ -19,11 +19,14 @@ import numpy as np
 from catena.errors import DataError
 from catena.extras import require
 from catena.tasks.base import EvaluationResult
-from catena.tasks.baselines.config import BaselinesConfig
+from catena.tasks.baselines.config import BaseBaselinesConfig
 from catena.tasks.sources import DataParts
 
-_SAMPLED = ("svm_rbf",)
+_SAMPLED = ("svm_rbf", "svr_rbf")
 """Models whose time grows at least with the square of the number of examples."""
+_CONSTANT = {"majority": "the most frequent label", "mean": "the mean of the training values"}
+"""Models that do not read features."""
+_UNPENALIZED = (*_CONSTANT, "linear")
 _ARRAYS = ("coef_", "intercept_", "support_vectors_", "dual_coef_", "components_", "mean_", "scale_", "idf_", "X_fit_")
 """Attributes of fitted models that hold their parameters."""
 
@@ -59,7 +62,7 @@ class BaselineSuite(ABC):
         """The inputs of the transformers."""
 
     @abstractmethod
-    def feature_sets(self, inputs: Any, config: BaselinesConfig) -> Sequence[FeatureSet]:
+    def feature_sets(self, inputs: Any, config: BaseBaselinesConfig) -> Sequence[FeatureSet]:
         """The features to choose from, for training inputs."""
 
     @abstractmethod
@@ -114,20 +117,20 @@ class FittedBaseline:
     @property
     def n_bytes(self) -> int:
         """The memory of all parameters, including those of the features."""
-        used = [self.model] if self.name == "majority" else [self.model, self.features.transformer]
+        used = [self.model] if self.name in _CONSTANT else [self.model, self.features.transformer]
         return sum(_n_bytes(part) for part in _parts(*used))
 
     def describe(self) -> str:
         """The class of the model, its penalty and its features."""
-        if self.name == "majority":
-            return "the most frequent label"
-        inner = getattr(self.model, "estimator", self.model)
+        if self.name in _CONSTANT:
+            return _CONSTANT[self.name]
+        inner = getattr(self.model, "estimator", getattr(self.model, "regressor_", self.model))
         chosen = [f"{key}={getattr(inner, key):g}" for key in ("C", "alpha") if hasattr(inner, key)]
         return " ".join((type(inner).__name__, *chosen, f"on {self.features.name}", *self.notes))
 
 
 def fit_baselines(
-    suite: BaselineSuite, config: BaselinesConfig, parts: DataParts[Any], metric: str
+    suite: BaselineSuite, config: BaseBaselinesConfig, parts: DataParts[Any], metric: str
 ) -> list[FittedBaseline]:
     """Fit the baselines of a config.
 
@@ -160,7 +163,7 @@ class _Search:
     """The choice of features and penalty by dev."""
 
     suite: BaselineSuite
-    config: BaselinesConfig
+    config: BaseBaselinesConfig
     targets: np.ndarray
     dev_inputs: Any
     dev: Sequence[Any]
@@ -174,9 +177,9 @@ class _Search:
         if name in _SAMPLED and len(index) > self.config.baseline_examples:
             index = np.sort(np.random.default_rng(0).choice(index, self.config.baseline_examples, replace=False))
             notes.append(f"({len(index):,} of {len(self.targets):,} examples)")
-        for features, rows, spent in self.spaces[:1] if name == "majority" else self.spaces:
+        for features, rows, spent in self.spaces[:1] if name in _CONSTANT else self.spaces:
             seconds += spent
-            for c in self.config.baseline_c[:1] if name == "majority" else self.config.baseline_c:
+            for c in self.config.baseline_c[:1] if name in _UNPENALIZED else self.config.baseline_c:
                 began = time.monotonic()
                 model, warned = _fit(self.suite.build(name, c), rows[index], self.targets[index])
                 scores = self.suite.scores(model, features.transform(self.dev_inputs))
@@ -207,7 +210,8 @@ def _parts(*models: Any) -> list[Any]:
     """Models and the models that they consist of."""
     found = []
     for model in models:
-        found += [model, *getattr(model, "estimators_", ())]
+        inner = getattr(model, "regressor_", None)
+        found += [model, *getattr(model, "estimators_", ()), *([] if inner is None else [inner])]
     return found
 
 

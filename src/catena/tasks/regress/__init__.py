@@ -1,0 +1,1 @@
+"""Regression: numbers predicted from texts and from columns of numbers."""

@@ -1,0 +1,114 @@
+"""Sparse rows of features for linear models and kernels, in float64.
+
+A row has the features of a text, weighted by TF-IDF, and then the standardized numbers. Tested in
+tests/tasks/regress/test_features.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+
+from catena.data.features import Features
+
+_AT_ONCE = 20_000_000
+"""Maximum number of values of a dense block."""
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureRows:
+    """A sparse matrix: ``values[k]`` is in row ``rows[k]`` and column ``ids[k]``.
+
+    Args:
+        rows: ascending.
+        ids: the columns.
+        values: the nonzero values.
+        shape: numbers of rows and columns.
+    """
+
+    rows: Int[np.ndarray, " z"]
+    ids: Int[np.ndarray, " z"]
+    values: Float[np.ndarray, " z"]
+    shape: tuple[int, int]
+
+    @classmethod
+    def of(cls, bags: Features | None, n_bag_columns: int, numbers: Float[np.ndarray, "n m"]) -> FeatureRows:
+        """The features of texts, if any, followed by numbers."""
+        n, m = numbers.shape
+        rows = np.repeat(np.arange(n), m)
+        ids = np.tile(n_bag_columns + np.arange(m), n)
+        values = numbers.reshape(-1).astype(np.float64)
+        if bags is not None:
+            rows = np.concatenate((np.repeat(np.arange(n), np.diff(bags.offsets)), rows))
+            ids = np.concatenate((bags.ids, ids))
+            values = np.concatenate((bags.values.astype(np.float64), values))
+        order = np.argsort(rows, kind="stable")
+        return cls(rows[order], ids[order], values[order], (n, n_bag_columns + m))
+
+    def take(self, rows: Sequence[int] | np.ndarray) -> FeatureRows:
+        """Some of the rows, in the given order."""
+        chosen = np.asarray(rows, np.int64)
+        ends = np.searchsorted(self.rows, np.arange(self.shape[0] + 1))
+        sizes = np.diff(ends)[chosen]
+        starts = np.concatenate(([0], np.cumsum(sizes)))
+        at = np.arange(starts[-1]) + np.repeat(ends[chosen] - starts[:-1], sizes)
+        found = np.repeat(np.arange(len(chosen)), sizes)
+        return FeatureRows(found, self.ids[at], self.values[at], (len(chosen), self.shape[1]))
+
+    def times(self, weights: Float[np.ndarray, " d"]) -> Float[np.ndarray, " n"]:
+        """X w."""
+        return np.bincount(self.rows, self.values * weights[self.ids], self.shape[0])
+
+    def transposed_times(self, weights: Float[np.ndarray, " n"]) -> Float[np.ndarray, " d"]:
+        """Xᵀ w."""
+        return np.bincount(self.ids, self.values * weights[self.rows], self.shape[1])
+
+    @property
+    def squares(self) -> Float[np.ndarray, " n"]:
+        """The squared length of each row."""
+        return np.bincount(self.rows, self.values**2, self.shape[0])
+
+    def means(self) -> Float[np.ndarray, " d"]:
+        """The mean of each column."""
+        return self.transposed_times(np.full(self.shape[0], 1 / self.shape[0]))
+
+    def dense(self) -> Float[np.ndarray, "n d"]:
+        """The matrix as an array."""
+        table = np.zeros(self.shape)
+        np.add.at(table, (self.rows, self.ids), self.values)
+        return table
+
+    def dots(self, other: FeatureRows) -> Float[np.ndarray, "n m"]:
+        """The dot products of all rows with all rows of another matrix, in blocks of bounded memory."""
+        size = max(1, _AT_ONCE // max(1, self.shape[1]))
+        index = torch.from_numpy(np.stack((other.rows, other.ids)))
+        sparse = torch.sparse_coo_tensor(index, torch.from_numpy(other.values), other.shape, check_invariants=False)
+        blocks = []
+        for low in range(0, self.shape[0], size):
+            block = torch.from_numpy(self.take(np.arange(low, min(low + size, self.shape[0]))).dense())
+            blocks.append(torch.sparse.mm(sparse, block.T).T.numpy())
+        return np.concatenate(blocks) if blocks else np.zeros((0, other.shape[0]))
+
+
+def gaussian_kernel(a: FeatureRows, b: FeatureRows, gamma: float) -> Float[np.ndarray, "n m"]:
+    """exp(-γ |x - x'|²) of all pairs of rows."""
+    distances = a.squares[:, None] + b.squares - 2 * a.dots(b)
+    return np.exp(-gamma * np.maximum(distances, 0))
+
+
+def weigh(bags: Features, idf: Float[np.ndarray, " d"]) -> Features:
+    """Features times their inverse document frequency, with rows of length 1."""
+    values = bags.values * idf[bags.ids]
+    rows = np.repeat(np.arange(len(bags)), np.diff(bags.offsets))
+    length = np.sqrt(np.bincount(rows, values**2, len(bags)))
+    return Features(bags.ids, (values / np.maximum(length, 1e-300)[rows]).astype(np.float32), bags.offsets)
+
+
+def inverse_document_frequency(bags: Features, n_features: int) -> Float[np.ndarray, " d"]:
+    """1 + log((1 + n) / (1 + the number of texts with the feature)), as scikit-learn smooths it."""
+    counts = np.bincount(bags.ids, minlength=n_features)
+    return 1 + np.log((1 + len(bags)) / (1 + counts))
