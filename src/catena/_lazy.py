@@ -1,4 +1,4 @@
-"""Names that a package exports without importing their modules.
+"""Names that a package exports without importing their modules, and modules that are imported on first use.
 
 A package lists its public names in ``__all__``, imports them under ``TYPE_CHECKING`` for editors and type checkers, and
 resolves them on first use, so that ``import catena.structure`` does not import torch. Tested in tests/test_api.py.
@@ -34,3 +34,19 @@ def lazy_exports(package: str, modules: Mapping[str, str]) -> tuple[Callable[[st
         return sorted({*vars(sys.modules[package]), *modules})
 
     return get, names
+
+
+class LazyModule:
+    """A module that is imported when one of its names is first used, such as a module of compiled kernels.
+
+    Args:
+        name: its full name.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(importlib.import_module(self._name), name)
+        setattr(self, name, value)
+        return value

@@ -129,14 +129,12 @@ def _find_spec(run: str | None) -> tuple[Any, Any]:
 
 def open_task(folder: Path, options: Any, quantization: str | None = None) -> Any:
     """The trained model in a run or checkpoint folder, or a file of an n-gram model."""
-    from catena.randomness import Randomness
     from catena.tasks.load import load_model
     from catena.training.device import set_threads
 
     set_threads(options.threads)
-    Randomness(options.seed).seed_torch("global")
     quantization = quantization or getattr(options, "quantization", None)
-    return load_model(resolve_run_folder(folder), options.device, quantization)
+    return load_model(resolve_run_folder(folder), options.device, quantization, options.seed)
 
 
 def open_ensemble(command: RunCommand, others: Sequence[Path]) -> Any:

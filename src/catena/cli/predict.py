@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
 
+from catena.accelerators import start_cold
 from catena.cli.common import (
     RunCommand,
     WeightOptions,
@@ -42,6 +43,7 @@ class PredictCommand(WeightOptions):
     """More runs to ensemble with the first."""
 
 
+@start_cold()
 def run(argv: Sequence[str]) -> int:
     """Write a prediction for each input."""
     command = RunCommand(PredictCommand, argv)

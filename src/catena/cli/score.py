@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
+from catena.accelerators import start_cold
 from catena.cli.common import (
     RunCommand,
     WeightOptions,
@@ -45,6 +46,7 @@ class ScoreCommand(WeightOptions):
     """Output file. Default: standard output."""
 
 
+@start_cold()
 def run(argv: Sequence[str]) -> int:
     """Write the log-probability of each text and the totals."""
     command = RunCommand(ScoreCommand, argv, predicts=False)

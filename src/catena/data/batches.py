@@ -7,13 +7,15 @@ resumed run can continue in the middle. The input is lengths and the output is i
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from jaxtyping import Int
-from torch import Tensor
 
 from catena.data.config import BatchConfig
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class BatchPlan:
@@ -102,6 +104,8 @@ def pad(sequences: Sequence[Int[np.ndarray, " _"]], pad_id: int = 0) -> tuple[In
 
     ``t`` is the longest length, but at least 1, so that a batch of empty texts still has a position.
     """
+    import torch
+
     lengths = np.fromiter(map(len, sequences), np.int64, len(sequences))
     t = max(1, int(lengths.max(initial=0)))
     ids = np.full((len(sequences), t), pad_id, np.int64)

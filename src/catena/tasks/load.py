@@ -78,8 +78,10 @@ def train(
     return load(output)
 
 
-def load_model(folder: str | PathLike[str], device: str = "auto", quantization: str | None = None) -> Any:
-    """Load a trained model as a task. Arguments as in :func:`load`."""
+def load_model(
+    folder: str | PathLike[str], device: str = "auto", quantization: str | None = None, seed: int | None = None
+) -> Any:
+    """Load a trained model as a task. Arguments as in :func:`load` and :func:`catena.tasks.runs.load_task`."""
     if quantization not in (None, "int8"):
         raise ConfigError(f"quantization must be 'int8' or None, got {quantization!r}. Use None for single precision.")
     if holds_ngrams(Path(folder)):
@@ -89,8 +91,8 @@ def load_model(folder: str | PathLike[str], device: str = "auto", quantization: 
 
         return NgramLmTask.open_file(Path(folder))
     if quantization is None:
-        return load_task(Path(folder), device)
-    model = load_task(Path(folder), "cpu" if device == "auto" else device)
+        return load_task(Path(folder), device, seed)
+    model = load_task(Path(folder), "cpu" if device == "auto" else device, seed)
     networks = model.networks
     if not networks or not model.quantizable:
         raise DataError(

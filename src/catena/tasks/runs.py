@@ -5,6 +5,7 @@ Tested in tests/tasks/test_runs.py.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -125,8 +126,14 @@ def _resume(run: RunFolder, spec: TaskSpec, reporter: Reporter, limits: Mapping[
     return add_baselines(training.resume(run, reporter), config, Sources(family, config), load_task)
 
 
-def load_task(folder: Path, device: str = "auto") -> BaseTask[Any, Any, Any, Any]:
-    """The trained model of a run or checkpoint folder."""
+def load_task(folder: Path, device: str = "auto", seed: int | None = None) -> BaseTask[Any, Any, Any, Any]:
+    """The trained model of a run or checkpoint folder.
+
+    Args:
+        folder: the run or checkpoint.
+        device: where its networks compute.
+        seed: the seed of torch's global generators; they are not seeded if it is None or if the model needs no torch.
+    """
     checkpoint = open_checkpoint(folder)
     spec = read_spec(checkpoint.folder / CONFIG)
     if not spec.has_examples:
@@ -136,7 +143,10 @@ def load_task(folder: Path, device: str = "auto") -> BaseTask[Any, Any, Any, Any
         )
     config = spec.load_config(checkpoint.folder / CONFIG)
     with checkpoint.reading():
-        return spec.family(config).load(config, checkpoint, device)
+        family = spec.family(config)
+        if seed is not None and "torch" in sys.modules:
+            Randomness(seed).seed_torch("global")
+        return family.load(config, checkpoint, device)
 
 
 def _origin(config: Any, old: Checkpoint | None) -> Origin:

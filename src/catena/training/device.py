@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-import torch
+from typing import TYPE_CHECKING
 
 from catena.errors import ConfigError
+
+if TYPE_CHECKING:
+    import torch
 
 
 def choose_device(name: str) -> torch.device:
     """The device with a name; ``auto`` is a GPU if there is one. Raises ConfigError if the device is not available."""
+    import torch
+
     if name == "auto":
         if torch.cuda.is_available():
             return torch.device("cuda")
@@ -34,4 +39,6 @@ def choose_device(name: str) -> torch.device:
 def set_threads(threads: int | None) -> None:
     """Set the number of CPU threads; None keeps torch's default."""
     if threads is not None:
+        import torch
+
         torch.set_num_threads(threads)

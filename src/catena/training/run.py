@@ -14,16 +14,18 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from catena import checkpoint as files
 from catena.checkpoint import Checkpoint, write_checkpoint
 from catena.errors import CheckpointError
 from catena.files import local_copy, name_in_errors
 from catena.version import __version__
+
+if TYPE_CHECKING:
+    import torch
 
 
 @dataclass(frozen=True)
@@ -208,6 +210,8 @@ def _make_room(path: Path, overwrite: bool) -> None:
 
 
 def _machine() -> dict[str, Any]:
+    import torch
+
     return {
         "format_version": files.FORMAT_VERSION,
         "catena": __version__,

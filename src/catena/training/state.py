@@ -6,10 +6,11 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
 
 
 @dataclass
@@ -54,6 +55,8 @@ class TrainingState:
 
 def random_states(device: torch.device) -> dict[str, Tensor]:
     """The states of torch's global generators: CPU and the device in use."""
+    import torch
+
     states = {"cpu": torch.get_rng_state()}
     if device.type == "cuda":
         states["cuda"] = torch.cuda.get_rng_state(device)
@@ -64,6 +67,8 @@ def random_states(device: torch.device) -> dict[str, Tensor]:
 
 def restore_random_states(states: Mapping[str, Tensor], device: torch.device) -> None:
     """Restore the states of torch's global generators."""
+    import torch
+
     torch.set_rng_state(states["cpu"])
     if device.type == "cuda" and "cuda" in states:
         torch.cuda.set_rng_state(states["cuda"], device)

@@ -10,10 +10,9 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from catena.checkpoint import Checkpoint
 from catena.errors import ConfigError
@@ -31,6 +30,9 @@ from catena.training.report import (
 )
 from catena.training.run import RunFolder
 from catena.training.state import TrainingState
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class Learner(ABC):
@@ -103,6 +105,8 @@ class _StepwiseLoop:
         self.scored_step = self.saved_step = -1
 
     def run_to_end(self) -> RunResult:
+        import torch
+
         last = self.run.last(self.reporter.note)
         if last is not None:
             with last.reading():
@@ -181,6 +185,8 @@ class _StepwiseLoop:
         self.reporter.evaluated(EvaluationDone(progress, scores, self.metric, is_best, ()))
 
     def _save(self) -> None:
+        import torch
+
         state = self.state
         if self.saved_step == state.step:
             return

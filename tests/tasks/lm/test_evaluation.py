@@ -19,7 +19,8 @@ from catena.lm.neural_config import FeedForwardConfig, FeedForwardLMConfig, LSTM
 from catena.tasks.lm.batches import as_stream
 from catena.tasks.lm.config import LmConfig
 from catena.tasks.lm.data import TextPart
-from catena.tasks.lm.evaluation import LmEvaluation, carried_log_probs, line_log_probs, window_log_probs
+from catena.tasks.lm.evaluation import LmEvaluation
+from catena.tasks.lm.log_probs import carried_log_probs, line_log_probs, window_log_probs
 
 CPU = torch.device("cpu")
 IDS = torch.randint(4, 12, (157,), generator=torch.Generator().manual_seed(1)).numpy().astype(np.int32)

@@ -18,7 +18,6 @@ import numpy as np
 from catena.data.vocabulary import Vocabulary
 from catena.errors import CatenaError, CheckpointError
 from catena.files import atomic_write
-from catena.kernels.ngram.cpu_arpa import checksum_lanes
 from catena.lm.ngram.packed import PackedNgrams
 from catena.lm.ngram.trie import NgramInfo
 
@@ -31,6 +30,8 @@ _DTYPES = {"names": "<u1", "ends": "<i8", "counts": "<i8", "histories": "<i4", "
 
 def checksum(data: np.ndarray) -> int:
     """The checksum of an array whose size is a multiple of eight bytes."""
+    from catena.kernels.ngram.cpu_arpa import checksum_lanes
+
     found = np.zeros(1, np.int64)
     checksum_lanes(data.reshape(-1).view(np.uint64), found)
     return int(found[0])

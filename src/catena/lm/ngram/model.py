@@ -81,7 +81,7 @@ class NgramModel(AutoregressiveLM[Tensor]):
         self.v, self.order = packed.v, packed.order
         self.begin, self.end = vocabulary.special(BEGIN_SYMBOL), vocabulary.special(END_SYMBOL)
         # The state after the start token.
-        self._begun = int(packed.step(np.zeros(1, np.int64), np.array([self.begin]))[0][0])
+        self._begun = packed.begin_state(self.begin)
 
     def __repr__(self) -> str:
         return f"NgramModel(order={self.order}, v={self.v}, estimator={self.about.estimator!r})"

@@ -1,24 +1,24 @@
-"""A back-off model in a layout for fast queries; see :mod:`catena.kernels.ngram.cpu_query`."""
+"""A back-off model in a layout for fast queries; see :mod:`catena.kernels.ngram.cpu_query`.
+
+Neither torch nor, for a few words in a command, Numba is imported.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
+from catena._lazy import LazyModule
+from catena.accelerators import can_skip_kernels
 from catena.errors import DataError
-from catena.kernels.ngram.cpu_counts import link_suffixes
-from catena.kernels.ngram.cpu_query import (
-    number_states,
-    pack_trie,
-    score_sentences,
-    spread,
-    step_states,
-    unpack_trie,
-    walked_plainly,
-)
 from catena.lm.ngram.trie import Floats, IntegerArray, LongArray, Trie, TrieLayout, check_ids, check_size
+
+_query = LazyModule("catena.kernels.ngram.cpu_query")
+_STEP_MICROSECONDS = 20
+"""Time of a step without kernels, measured: 5 to 15 microseconds for orders 3 to 5."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,10 +41,10 @@ class PackedNgrams:
     def of(cls, trie: Trie) -> PackedNgrams:
         shape = trie.shape
         states = trie.space.zeros(len(shape.words), np.int32)
-        n, room = number_states(shape.first, shape.suffix, trie.backoffs, states)
+        n, room = _query.number_states(shape.first, shape.suffix, trie.backoffs, states)
         check_size(3 * room, "slots")
         histories, slots = (trie.space.zeros(size, np.int32) for size in (4 * n, 3 * room))
-        pack_trie(
+        _query.pack_trie(
             shape.words, shape.first, shape.suffix, trie.log_probs, trie.backoffs, states,
             histories, histories.view(np.float32), slots, slots.view(np.float32),
         )  # fmt: skip
@@ -63,6 +63,10 @@ class PackedNgrams:
         """The unigram log-probability of each word."""
         return np.ascontiguousarray(self.slots[: 3 * self.v].view(np.float32)[2::3])
 
+    def begin_state(self, begin: int) -> int:
+        """The state after the start token, whose id is ``begin``."""
+        return int(self.step(np.zeros(1, np.int64), np.array([begin]))[0][0])
+
     def step(self, states: LongArray, words: LongArray) -> tuple[LongArray, Floats]:
         """The states after these words, and the log-probabilities of the words."""
         check_ids("states", states, self.n_states)
@@ -72,7 +76,11 @@ class PackedNgrams:
                 f"words must be one for each of {len(states)} states, got {len(words)}. Give one word each."
             )
         after, log_probs = np.empty_like(states), np.empty(len(states), np.float32)
-        step_states(*self._arrays, states, words, int(self.flat), after, log_probs)
+        if can_skip_kernels(_STEP_MICROSECONDS * len(states)):
+            for i in range(len(states)):
+                after[i], log_probs[i] = self._step(int(states[i]), int(words[i]))
+        else:
+            _query.step_states(*self._arrays, states, words, int(self.flat), after, log_probs)
         return after, log_probs
 
     def walk(self, ids: IntegerArray, ends: LongArray, begin: int) -> Floats:
@@ -86,25 +94,59 @@ class PackedNgrams:
                 "after the last id of each sentence."
             )
         out = np.empty(len(ids), np.float32)
-        if self.flat:
-            walked_plainly(*self._arrays, ids, ends, begin, 1, out)
+        if can_skip_kernels(_STEP_MICROSECONDS * len(ids)):
+            for low, high in pairwise(edges.tolist()):
+                state = begin
+                for i in range(low, high):
+                    state, out[i] = self._step(state, int(ids[i]))
+        elif self.flat:
+            _query.walked_plainly(*self._arrays, ids, ends, begin, 1, out)
         else:
-            score_sentences(*self._arrays, ids, ends, begin, out)
+            _query.score_sentences(*self._arrays, ids, ends, begin, out)
         return out
+
+    def _step(self, state: int, word: int) -> tuple[int, np.float32]:
+        """The state after a word, and the log-probability of the word, as the kernel computes them."""
+        histories, histories_f, slots, slots_f = self._arrays
+        passed, failed = np.float32(0.0), False
+        while (i := self._slot(state, word)) < 0:
+            if not (self.flat and failed):
+                passed += histories_f[4 * state + 2]
+            failed, state = True, int(histories[4 * state + 3])
+        last = slots_f[3 * i + 2]
+        return int(slots[3 * i + 1]), passed if self.flat and failed and last > -np.inf else passed + last
+
+    def _slot(self, state: int, word: int) -> int:
+        """The slot of a word after a history, or -1."""
+        if state == 0:
+            return word
+        begin, size = int(self.histories[4 * state]), int(self.histories[4 * state + 1])
+        if size < 0:
+            return begin if -1 - size == word else -1
+        words = self.slots[3 * begin : 3 * (begin + size) : 3]
+        first = ((word * 0x9E3779B1 & 0xFFFFFFFF) * size) >> 32
+        for i in (*range(first, size), *range(first)):
+            if words[i] == word:
+                return begin + i
+            if words[i] < 0 or words[i] > word:  # words were put in by their ids: on the way to one are only lower ones
+                return -1
+        return -1
 
     def spread(self, states: LongArray) -> Floats:
         """``[i, w]`` is log p(w | state i)."""
         check_ids("states", states, self.n_states)
         out = np.empty((len(states), self.v), np.float32)
-        spread(*self._arrays, self.unigrams, states, int(self.flat), out.reshape(-1))
+        _query.spread(*self._arrays, self.unigrams, states, int(self.flat), out.reshape(-1))
         return out
 
     def trie(self) -> Trie:
         """The sorted trie that this was built from."""
+        from catena.kernels.ngram.cpu_counts import link_suffixes
+
         n = 1 + int((self.slots[::3] >= 0).sum())
         words, first = np.zeros(n, np.int32), np.zeros(n + 1, np.int32)
         log_probs, backoffs = np.zeros(n, np.float32), np.zeros(n, np.float32)
-        unpack_trie(*self._arrays, words, first, log_probs, backoffs)
+        _query.unpack_trie(*self._arrays, words, first, log_probs, backoffs)
         bases = [0, 1]
         for _ in range(self.order):
             bases.append(int(first[bases[-1]]))

@@ -13,8 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catena.errors import DataError, LimitError
-from catena.kernels.ngram.cpu_counts import spell_ngrams
-from catena.kernels.ngram.cpu_estimate import compact
 from catena.lm.ngram.array_storage import MEMORY, ArrayStore
 
 IntegerArray = NDArray[np.int32]
@@ -77,6 +75,8 @@ class TrieLayout:
 
     def spelled(self, k: int) -> IntegerArray:
         """All n-grams of length ``k``, one row of words each."""
+        from catena.kernels.ngram.cpu_counts import spell_ngrams
+
         low, high = self.grams(k)
         rows = np.empty((high - low, k), np.int32)
         spell_ngrams(self.words, self.first, self.bases, k, rows.reshape(-1))
@@ -84,6 +84,8 @@ class TrieLayout:
 
     def compacted(self, kept: Flags) -> tuple[TrieLayout, IntegerArray]:
         """The trie of the nodes that are kept, and the new index of each node (-1: removed)."""
+        from catena.kernels.ngram.cpu_estimate import compact
+
         words, first, suffix, bases = self.words.copy(), self.first.copy(), self.suffix.copy(), self.bases.copy()
         places = np.empty(len(words), np.int32)
         compact(kept, words, first, suffix, bases, places)

@@ -4,33 +4,40 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
-import torch
 
 from catena import config as configs
 from catena.checkpoint import CONFIG, Checkpoint, open_checkpoint
 from catena.data.config import VocabularyConfig, WhitespaceTokenizerConfig
+from catena.data.corpus import Corpus
 from catena.data.examples import Text
+from catena.data.special_tokens import BEGIN_SYMBOL
 from catena.data.tokenize import build_tokenizer
+from catena.data.vocabulary import Vocabulary
 from catena.errors import ConfigError, DataError
-from catena.lm.base import AutoregressiveLM
-from catena.lm.mixture import CacheModel, LinearMixture, fit_weights
+from catena.lm.ngram.binary import load_binary
+from catena.lm.ngram.packed import PackedNgrams
+from catena.lm.ngram.trie import NgramInfo
 from catena.tasks.base import Origin
 from catena.tasks.fitted import FitReporter, FittedTask
 from catena.tasks.lm.config import LmConfig, LmMixtureConfig, LmOptions, NgramConfig
 from catena.tasks.lm.data import TextPart, prepare_text
 from catena.tasks.lm.encoding import LmEncoding, load_encoding
-from catena.tasks.lm.evaluation import text_log_probs
 from catena.tasks.lm.predict import ScoredText
 from catena.tasks.lm.task import LmTask
 from catena.tasks.runs import load_task
 from catena.tasks.sources import Sources
 
-_CPU = torch.device("cpu")
+if TYPE_CHECKING:
+    import torch
+
+    from catena.lm.base import AutoregressiveLM
+    from catena.lm.ngram.model import NgramModel
+
 _MODEL, _PARTS = "ngrams.bin", "parts"
 _MIB = 2**20
 _SENTENCES = 1000
@@ -41,17 +48,14 @@ class FittedLmTask(FittedTask[LmConfig, Text, ScoredText, LmOptions], LmTask):
     """A language model that is estimated without gradient steps."""
 
     quantizable = False
-
-    def __init__(self, config: LmConfig, encoding: LmEncoding, model: AutoregressiveLM[Any]) -> None:
-        self.config, self.encoding, self.model = config, encoding, model
-
-    @property
-    def stepper(self) -> AutoregressiveLM[Any]:
-        return self.model
+    config: LmConfig
+    encoding: LmEncoding
 
     @property
     def stepper_device(self) -> torch.device:
-        return _CPU
+        import torch
+
+        return torch.device("cpu")
 
     @classmethod
     def _given_encoding(cls, config: LmConfig) -> LmEncoding | None:
@@ -70,8 +74,40 @@ class FittedLmTask(FittedTask[LmConfig, Text, ScoredText, LmOptions], LmTask):
         self.encoding.save(folder)
 
 
+class StoredNgrams(NamedTuple):
+    """The content of the file of an n-gram model."""
+
+    packed: PackedNgrams
+    vocabulary: Vocabulary
+    about: NgramInfo
+
+
 class NgramLmTask(FittedLmTask):
-    """An n-gram model."""
+    """An n-gram model. Neither torch nor Numba is imported to score a few texts in a command."""
+
+    def __init__(self, config: LmConfig, encoding: LmEncoding, stored: NgramModel | StoredNgrams) -> None:
+        self.config, self.encoding, self._stored = config, encoding, stored
+
+    @cached_property
+    def model(self) -> NgramModel:
+        """The model as a stepper."""
+        from catena.lm.ngram.model import NgramModel
+
+        return NgramModel(*self._stored) if isinstance(self._stored, StoredNgrams) else self._stored
+
+    @property
+    def stepper(self) -> AutoregressiveLM[Any]:
+        return self.model
+
+    def separate_log_probs(self, corpus: Corpus) -> np.ndarray:
+        packed = self._stored.packed
+        begun = packed.begin_state(self._stored.vocabulary.special(BEGIN_SYMBOL))
+        first, last = int(corpus.offsets[0]), int(corpus.offsets[-1])
+        return packed.walk(np.asarray(corpus.flat[first:last], np.int32), corpus.offsets[1:] - first, begun)
+
+    def part_log_probs(self, part: TextPart) -> np.ndarray:
+        ends = np.array([0, part.tokens], np.int64)
+        return self.separate_log_probs(Corpus(part.flat, ends) if self.config.data.unit == "file" else part.corpus)
 
     @classmethod
     def fit(cls, config: LmConfig, parts: Any, origin: Origin, progress: FitReporter) -> Self:
@@ -99,10 +135,9 @@ class NgramLmTask(FittedLmTask):
 
     @classmethod
     def load(cls, config: LmConfig, checkpoint: Checkpoint, device: str) -> Self:
-        from catena.lm.ngram.model import NgramModel
-
-        folder = checkpoint.folder
-        return cls(config, load_encoding(folder, config.data.unit), NgramModel.load(folder / _MODEL))
+        folder = checkpoint.folder  # its manifest has compared the checksum of every file
+        stored = StoredNgrams(*load_binary(folder / _MODEL, verify=False))
+        return cls(config, load_encoding(folder, config.data.unit), stored)
 
     @classmethod
     def open_file(cls, path: Path) -> Self:
@@ -116,7 +151,7 @@ class NgramLmTask(FittedLmTask):
 
     def save(self, folder: Path) -> None:
         super().save(folder)
-        self.model.save(folder / _MODEL)  # type: ignore[attr-defined]
+        self.model.save(folder / _MODEL)
 
     def export(self, to: str | None, folder: Path, quantization: str | None = None) -> None:
         """Export the model to a new ARPA file."""
@@ -128,7 +163,7 @@ class NgramLmTask(FittedLmTask):
             raise DataError(f"{folder} exists already. Choose another file name.")
         if not folder.parent.is_dir():
             raise DataError(f"Folder not found: {folder.parent}. Create it before exporting to {folder}.")
-        self.model.save_arpa(folder)  # type: ignore[attr-defined]
+        self.model.save_arpa(folder)
 
 
 def _estimator(settings: NgramConfig) -> Any:
@@ -170,8 +205,11 @@ class MixtureLmTask(FittedLmTask):
     def __init__(
         self, config: LmConfig, encoding: LmEncoding, model: AutoregressiveLM[Any], folders: list[Path] | None = None
     ) -> None:
-        super().__init__(config, encoding, model)
-        self._folders = folders or []
+        self.config, self.encoding, self.model, self._folders = config, encoding, model, folders or []
+
+    @property
+    def stepper(self) -> AutoregressiveLM[Any]:
+        return self.model
 
     @classmethod
     def _given_encoding(cls, config: LmConfig) -> LmEncoding:
@@ -180,6 +218,11 @@ class MixtureLmTask(FittedLmTask):
     @classmethod
     def fit(cls, config: LmConfig, parts: Any, origin: Origin, progress: FitReporter) -> Self:
         """Fit the mixture weights on train."""
+        import torch
+
+        from catena.lm.mixture import LinearMixture, fit_weights
+        from catena.tasks.lm.log_probs import text_log_probs
+
         settings = config.model
         assert isinstance(settings, LmMixtureConfig)
         encoding: LmEncoding = parts.encoding
@@ -189,7 +232,7 @@ class MixtureLmTask(FittedLmTask):
         weights = settings.weights
         if not weights:
             train: Any = parts.train
-            each = [torch.from_numpy(text_log_probs(model, train, config, _CPU)) for model in models]
+            each = [torch.from_numpy(text_log_probs(model, train, config, torch.device("cpu"))) for model in models]
             weights = fit_weights(torch.stack(each)).weights
         names = [*settings.runs, *(["cache"] if settings.cache else [])]
         pairs = zip(names, weights, strict=True)
@@ -199,6 +242,8 @@ class MixtureLmTask(FittedLmTask):
 
     @classmethod
     def load(cls, config: LmConfig, checkpoint: Checkpoint, device: str) -> Self:
+        from catena.lm.mixture import LinearMixture
+
         assert isinstance(config.model, LmMixtureConfig)
         encoding = load_encoding(checkpoint.folder, config.data.unit)
         folders = [checkpoint.folder / _PARTS / str(i) for i in range(len(config.model.runs))]
@@ -241,6 +286,8 @@ def _models(folders: list[Path], encoding: LmEncoding, settings: LmMixtureConfig
     tasks: list[Any] = [load_task(folder, "cpu") for folder in folders]
     models: list[AutoregressiveLM[Any]] = [task.stepper for task in tasks]
     if settings.cache:
+        from catena.lm.mixture import CacheModel
+
         models.append(CacheModel(encoding.vocabulary, settings.cache, settings.cache_decay))
     return models
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from catena.data.special_tokens import BEGIN_SYMBOL, END_SYMBOL, MASK_SYMBOL
 from catena.data.tokenize import Tokenizer, load_tokenizer
 from catena.data.vocabulary import Vocabulary
-from catena.lm.base import END_SYMBOL, SPECIALS
-from catena.lm.neural_masked import MASK_SYMBOL
 from catena.tasks.config import TOKENIZER, VOCABULARY
 from catena.tasks.lm.config import LmConfig
 
@@ -56,7 +55,8 @@ def line_tokens(tokenizer: Tokenizer, line: str, unit: str) -> list[str]:
 
 def special_tokens(config: LmConfig) -> Sequence[str]:
     """The special tokens of a model's vocabulary."""
-    return (*SPECIALS, MASK_SYMBOL) if config.objective.kind == "masked" else SPECIALS
+    symbols = (BEGIN_SYMBOL, END_SYMBOL)
+    return (*symbols, MASK_SYMBOL) if config.objective.kind == "masked" else symbols
 
 
 def load_encoding(folder: Path, unit: str) -> LmEncoding:

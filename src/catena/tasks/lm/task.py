@@ -1,4 +1,4 @@
-"""Language models as a task: all kinds read, score and continue text in the same way."""
+"""Language models as a task: all kinds read, score and continue text in the same way. Imports no torch."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import torch
 
 from catena.data.corpus import Corpus
 from catena.data.examples import SourceLocation, Text
@@ -18,26 +17,18 @@ from catena.data.reading import ReadCounter
 from catena.data.texts import text_format
 from catena.data.vocabulary import UNK
 from catena.errors import DataError
-from catena.lm.base import AutoregressiveLM
-from catena.lm.neural import NeuralLanguageModel
 from catena.metrics.measure import Metric
 from catena.tasks.base import BaseTask
-from catena.tasks.lm.batches import as_stream
 from catena.tasks.lm.config import METRICS, NEXT_COMMANDS, LmConfig, LmOptions
 from catena.tasks.lm.data import TextPart, encode_texts, read_lines
 from catena.tasks.lm.encoding import LmEncoding
-from catena.tasks.lm.evaluation import (
-    LmEvaluation,
-    carried_log_probs,
-    find_metric,
-    line_log_probs,
-    text_log_probs,
-    window_log_probs,
-)
+from catena.tasks.lm.evaluation import LmEvaluation, find_metric
 from catena.tasks.lm.predict import ScoredText
 
-_LONG = 2048
-"""Number of tokens above which a text is scored in pieces."""
+if TYPE_CHECKING:
+    import torch
+
+    from catena.lm.base import AutoregressiveLM
 
 
 @dataclass(frozen=True)
@@ -66,6 +57,8 @@ class LmTask(BaseTask[LmConfig, Text, ScoredText, LmOptions]):
     @property
     def stepper_device(self) -> torch.device:
         """The device of the stepper; n-gram models are on the CPU."""
+        import torch
+
         return getattr(self.stepper, "device", None) or torch.device("cpu")
 
     # --- reading ------------------------------------------------------------------------------------------------------
@@ -94,6 +87,8 @@ class LmTask(BaseTask[LmConfig, Text, ScoredText, LmOptions]):
 
     def continue_(self, prompts: Sequence[str]) -> PrefixState:
         """The stepper and its state after reading prompts; an empty prompt is the start of a text."""
+        import torch
+
         device = self.stepper_device
         listed = [self.encoding.ids(prompt) for prompt in prompts]
         lengths = torch.tensor([len(ids) for ids in listed], dtype=torch.long, device=device)
@@ -115,7 +110,7 @@ class LmTask(BaseTask[LmConfig, Text, ScoredText, LmOptions]):
         lines = [[*self.encoding.ids(example.text), self.encoding.end] for example in examples]
         offsets = np.concatenate(([0], np.cumsum([len(line) for line in lines]))).astype(np.int64)
         flat = np.array([id for line in lines for id in line], np.int32)
-        log_probs = self._log_probs(flat, offsets)
+        log_probs = self.separate_log_probs(Corpus(flat, offsets))
         end = self.encoding.vocabulary.tokens([self.encoding.end])[0]
         return [
             ScoredText(
@@ -127,23 +122,18 @@ class LmTask(BaseTask[LmConfig, Text, ScoredText, LmOptions]):
             for example, (low, high) in zip(examples, pairwise(offsets.tolist()), strict=True)
         ]
 
-    @torch.no_grad()
-    def _log_probs(self, flat: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-        longest = int((offsets[1:] - offsets[:-1]).max(initial=0))
-        if not isinstance(self.stepper, NeuralLanguageModel) or longest <= (self._longest() or _LONG):
-            return line_log_probs(self.stepper, TextPart(Corpus(flat, offsets), 0, 0, 0), self.stepper_device)
-        return np.concatenate([self._long(self.stepper, flat[low:high]) for low, high in pairwise(offsets.tolist())])
+    def separate_log_probs(self, corpus: Corpus) -> np.ndarray:
+        """The log-probability of every token of texts that are scored separately."""
+        from catena.tasks.lm.log_probs import separate_log_probs
 
-    def _longest(self) -> int | None:
-        """The longest text that is scored in one piece; None if there is no limit."""
-        return self.config.batches.length if self.config.model.kind == "transformer" else None
+        longest = self.config.batches.length if self.config.model.kind == "transformer" else None
+        return separate_log_probs(self.stepper, corpus, longest, self.stepper_device)
 
-    def _long(self, model: NeuralLanguageModel, ids: np.ndarray) -> np.ndarray:
-        stream = as_stream(ids, model.begin, self.stepper_device)
-        longest = self._longest()
-        if longest is None:
-            return carried_log_probs(model, stream, 1, 0).cpu().numpy()
-        return window_log_probs(model, stream, longest, max(1, longest // 2)).cpu().numpy()
+    def part_log_probs(self, part: TextPart) -> np.ndarray:
+        """The log-probability of every token of a text, with the context that the model was trained on."""
+        from catena.tasks.lm.log_probs import text_log_probs
+
+        return text_log_probs(self.stepper, part, self.config, self.stepper_device)
 
     # --- evaluation ---------------------------------------------------------------------------------------------------
 
@@ -166,7 +156,7 @@ class LmTask(BaseTask[LmConfig, Text, ScoredText, LmOptions]):
 
     def evaluate_part(self, part: TextPart) -> LmEvaluation:
         """The log-probabilities of encoded text."""
-        return LmEvaluation(self.config, part, text_log_probs(self.stepper, part, self.config, self.stepper_device))
+        return LmEvaluation(self.config, part, self.part_log_probs(part))
 
     def evaluate_examples(self, examples: Sequence[Text]) -> LmEvaluation:
         return self.evaluate(examples)
