@@ -386,7 +386,12 @@ class QLearning(Agent):
 
 
 def load_agent(folder: str | PathLike[str], device: str = "auto") -> DQN | QLearning:
-    """Load a trained agent of either kind from a run or checkpoint folder."""
+    """Load a trained agent of either kind from a run or checkpoint folder.
+
+    Args:
+        folder: a run, or one of its checkpoints.
+        device: ``"cpu"``, ``"cuda"``, or ``"auto"`` for a GPU if there is one.
+    """
     return cast("DQN | QLearning", Agent.load(folder, device))
 
 

@@ -22,6 +22,12 @@ class Episode:
     """One episode: the seed of its start, the sum of its rewards, its length, and whether it terminated.
 
     An episode that did not terminate was truncated by a limit on its length.
+
+    Args:
+        seed: seed of its start.
+        total: sum of its rewards.
+        length: number of steps.
+        terminated: False if a limit on its length truncated it.
     """
 
     seed: int
@@ -32,7 +38,11 @@ class Episode:
 
 @dataclass(frozen=True)
 class PlayEvaluation:
-    """The episodes of an evaluation."""
+    """The episodes of an evaluation.
+
+    Args:
+        episodes: the episodes, one for each seed.
+    """
 
     episodes: tuple[Episode, ...]
 

@@ -20,7 +20,12 @@ from catena.numerics import masked_softmax
 
 
 class AttentionResult(NamedTuple):
-    """Output of attention: the weighted sums of the values, and the weights."""
+    """Output of attention: the weighted sums of the values, and the weights.
+
+    Args:
+        context: the weighted sums, ``... t d_values``.
+        weights: ``weights[..., i, j]`` is the weight of value ``j`` for query ``i``; rows sum to 1 or to 0.
+    """
 
     context: Tensor
     """``... t d_values``"""

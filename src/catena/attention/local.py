@@ -22,7 +22,11 @@ from catena.numerics import masked_softmax
 
 
 class LocalMonotonic(AttentionWeighting):
-    """The keys ``window`` to the left and right of the step's index."""
+    """The keys ``window`` to the left and right of the step's index.
+
+    Args:
+        window: number of keys on each side of the center.
+    """
 
     def __init__(self, window: int) -> None:
         super().__init__()
@@ -43,7 +47,13 @@ class LocalMonotonic(AttentionWeighting):
 
 
 class LocalPredictive(AttentionWeighting):
-    """The keys ``window`` to the left and right of a position that the query predicts."""
+    """The keys ``window`` to the left and right of a position that the query predicts.
+
+    Args:
+        d_query: size of a query.
+        window: number of keys on each side of the predicted position; the weights fall off as a Gaussian whose
+            standard deviation is half of it.
+    """
 
     def __init__(self, d_query: int, window: int) -> None:
         super().__init__()

@@ -11,7 +11,12 @@ from catena.shapes import check_mask, checked_lengths, mask_from_lengths
 
 
 def padding_mask(lengths: Int[Tensor, "*batch"], s: int) -> Bool[Tensor, "*batch 1 s"]:
-    """The mask of padding: True at real keys. The query axis has size 1, to be broadcast."""
+    """The mask of padding: True at real keys. The query axis has size 1, to be broadcast.
+
+    Args:
+        lengths: number of real keys of each sequence.
+        s: number of keys.
+    """
     checked = checked_lengths("lengths", lengths, s)
     assert checked is not None
     return mask_from_lengths(checked, s)[..., None, :]
@@ -22,6 +27,11 @@ def causal_mask(t: int, s: int, device: torch.device | None = None) -> Bool[Tens
 
     With more keys than queries, the queries are the last ``t`` of the ``s`` positions, as in a decoder with a cache of
     earlier keys.
+
+    Args:
+        t: number of queries.
+        s: number of keys, at least ``t``.
+        device: device of the mask.
     """
     positions = torch.arange(s - t, s, device=device)
     return torch.arange(s, device=device) <= positions[:, None]
@@ -52,6 +62,12 @@ def check_attention_mask(mask: Shaped[Tensor, "..."], b: int, t: int, s: int) ->
 
 
 def attention_mask(lengths: Int[Tensor, "*batch"], t: int, causal: bool = False) -> Bool[Tensor, "*batch q t"]:
-    """The mask of self-attention over ``t`` positions, where ``q`` is 1, or ``t`` if ``causal``."""
+    """The mask of self-attention over ``t`` positions, where ``q`` is 1, or ``t`` if ``causal``.
+
+    Args:
+        lengths: number of real positions of each sequence.
+        t: number of positions.
+        causal: whether a query may attend only to its own position and those before it.
+    """
     mask = padding_mask(lengths, t)
     return mask & causal_mask(t, t, lengths.device) if causal else mask

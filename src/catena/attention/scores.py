@@ -39,7 +39,13 @@ MOST_PAIRS = 2**27
 
 
 class AttentionScore(nn.Module, ABC):
-    """Abstract score of every pair of a query and a key."""
+    """Abstract score of every pair of a query and a key.
+
+    Args:
+        d_query: size of a query.
+        d_keys: size of a key.
+        d: size of the space that both are projected to, in scores that have one.
+    """
 
     @abstractmethod
     def __init__(self, d_query: int, d_keys: int, d: int) -> None:
@@ -64,7 +70,14 @@ class AttentionScore(nn.Module, ABC):
 
 
 def build_score(name: str, d_query: int, d_keys: int, d: int | None = None) -> AttentionScore:
-    """The score of this name for queries and keys of these sizes; ``d`` is ``d_query`` if omitted."""
+    """The score of this name for queries and keys of these sizes; ``d`` is ``d_query`` if omitted.
+
+    Args:
+        name: one of :data:`SCORES`, such as ``dot`` or ``additive``.
+        d_query: size of a query.
+        d_keys: size of a key.
+        d: size of the space that both are projected to; ``d_query`` if None.
+    """
     return SCORES[name](d_query, d_keys, d or d_query)
 
 

@@ -44,7 +44,12 @@ _UNKNOWN_SIZES = (0, 0x7FFF_FFFF, 0xFFFF_FFFF)
 
 @dataclass(frozen=True, eq=False)
 class Audio:
-    """One channel of sound; full scale is from -1 to 1."""
+    """One channel of sound; full scale is from -1 to 1.
+
+    Args:
+        samples: the values, one for each sample.
+        sample_rate: samples per second.
+    """
 
     samples: Float32[np.ndarray, " n"]
     sample_rate: int
@@ -136,6 +141,11 @@ def write_wav(path: Path | str, samples: Shaped[np.ndarray, " n"], sample_rate: 
     """Write one channel as a 16-bit WAV file. Values outside of -1 to 1 are clipped.
 
     The file is written under a temporary name and then renamed, so that it is never incomplete.
+
+    Args:
+        path: the file to write.
+        samples: the values of one channel; full scale is from -1 to 1.
+        sample_rate: samples per second.
     """
     path = Path(path)
     _check_rate(sample_rate)

@@ -19,7 +19,11 @@ if TYPE_CHECKING:
 
 
 class BatchPlan:
-    """The batches of one epoch: ``plan[i]`` has the indices of batch ``i``. Each index occurs once."""
+    """The batches of one epoch: ``plan[i]`` has the indices of batch ``i``. Each index occurs once.
+
+    Args:
+        batches: the indices of the examples of each batch.
+    """
 
     def __init__(self, batches: Sequence[np.ndarray]) -> None:
         self._batches = list(batches)

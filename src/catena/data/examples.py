@@ -28,7 +28,13 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class LabeledText:
-    """A text and its labels: a tuple of one for a single label, empty if the label is to be predicted."""
+    """A text and its labels: a tuple of one for a single label, empty if the label is to be predicted.
+
+    Args:
+        text: the text.
+        labels: its labels; one, unless the data are multilabel.
+        place: the line of the file it was read from.
+    """
 
     text: str
     labels: tuple[str, ...]
@@ -37,7 +43,13 @@ class LabeledText:
 
 @dataclass(frozen=True, slots=True)
 class ParallelText:
-    """A text and its counterpart, such as a sentence and its translation, or a word and its pronunciation."""
+    """A text and its counterpart, such as a sentence and its translation, or a word and its pronunciation.
+
+    Args:
+        source: the text that is read.
+        target: the text that is predicted.
+        place: the line of the file it was read from.
+    """
 
     source: str
     target: str
@@ -52,6 +64,12 @@ class Columns:
     so token ``i`` is in line ``place.line + i``. ``comments`` are the preceding lines that are not tokens:
     ``-DOCSTART-`` lines and lines that begin with ``#``. ``separator`` is the field separator, for writing the sentence
     again.
+
+    Args:
+        rows: ``rows[i][j]`` is field ``j`` of token ``i``.
+        place: the line of the first row.
+        comments: the preceding lines that are not tokens.
+        separator: the field separator.
     """
 
     rows: tuple[tuple[str, ...], ...]
@@ -84,6 +102,11 @@ class ConlluSentence:
     """One sentence of a CoNLL-U file: every row in file order, and the comment lines before them.
 
     ``place`` is the line of the first row.
+
+    Args:
+        rows: the lines of the sentence, including multiword tokens and empty nodes.
+        comments: the lines before them that begin with ``#``.
+        place: the line of the first row.
     """
 
     rows: tuple[ConlluRow, ...]
@@ -120,6 +143,12 @@ class Tree:
 
     The outer bracket of the Penn Treebank, ``( (S …))``, is a node with the label "". Words are as in the
     file, where ``-LRB-`` is a bracket.
+
+    Args:
+        label: the label of a phrase, or the tag of a word.
+        children: the nodes below, from left to right; empty for a word.
+        word: the word of a leaf; None for a phrase.
+        place: the line of the file it was read from.
     """
 
     label: str

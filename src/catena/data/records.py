@@ -238,7 +238,19 @@ def read_records(
     counter: ReadCounter | None = None,
     keep_empty: bool = False,
 ) -> Iterator[Record]:
-    """Yield the records of a file. See :func:`open_records` and :meth:`RecordFile.read` for the arguments."""
+    """Yield the records of a file. See :func:`open_records` and :meth:`RecordFile.read` for the arguments.
+
+    Args:
+        path: the file.
+        roles: what each column is for.
+        format: format of the file; detected if None.
+        columns: the column of a role, by name, by number from 1, or as a dotted path into JSON; found by name or
+            values if None.
+        options: options of the format: ``split`` of a dataset, ``paragraphs`` of text.
+        encoding: text encoding; UTF-8 if None.
+        counter: counts all records and lists those that are dropped; without one, damaged records raise an error.
+        keep_empty: yield records without a required value also with a counter, so that each has an output.
+    """
     file = open_records(path, roles, format=format, columns=columns, options=options, encoding=encoding)
     yield from file.read(counter, keep_empty=keep_empty)
 

@@ -43,7 +43,12 @@ class _Saved(Config):
 
 
 def build_tokenizer(settings: TokenizerConfig, texts: Iterable[str] = ()) -> Tokenizer:
-    """Build the tokenizer of a config. Only ``bpe`` and ``unigram`` read the texts, once."""
+    """Build the tokenizer of a config. Only ``bpe`` and ``unigram`` read the texts, once.
+
+    Args:
+        settings: the kind of tokenizer and its options.
+        texts: the texts that subwords are trained on.
+    """
     return _KINDS[settings.kind].build(settings, texts)
 
 

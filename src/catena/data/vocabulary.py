@@ -44,6 +44,12 @@ class Vocabulary:
 
     ``counts[i]`` is the count of symbol ``i`` in the text of the vocabulary. ``counts[UNK]`` is the number of tokens
     that are not in the vocabulary, so the counts sum to the number of tokens.
+
+    Args:
+        symbols: the symbols, without the special tokens.
+        counts: how often each symbol occurs; 0 if None.
+        specials: special tokens after ``<pad>`` and ``<unk>``.
+        unknown_count: number of tokens that are not in the vocabulary.
     """
 
     def __init__(

@@ -12,7 +12,11 @@ from catena.files import atomic_write
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture, the result of every drawing function. Pictures of the same values are equal."""
+    """A picture, the result of every drawing function. Pictures of the same values are equal.
+
+    Args:
+        svg: the picture as a self-contained SVG document.
+    """
 
     svg: str
 

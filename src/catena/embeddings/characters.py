@@ -29,7 +29,13 @@ from catena.shapes import mask_from_lengths
 
 
 class CharacterEmbedding(nn.Module, ABC):
-    """Abstract map of ``n c`` character ids (0 is padding) to ``n d_out``; subclasses define :meth:`summary`."""
+    """Abstract map of ``n c`` character ids (0 is padding) to ``n d_out``; subclasses define :meth:`summary`.
+
+    Args:
+        n_characters: number of characters, with padding.
+        d: size of the vector of a character.
+        dropout: fraction of the features of characters that are set to 0 in training.
+    """
 
     d_out: int
 

@@ -29,7 +29,12 @@ _Start = int | Int[Tensor, " b"]
 
 
 class SinusoidalPositions(nn.Module):
-    """Adds a fixed sine wave to every feature. Any length; no parameters."""
+    """Adds a fixed sine wave to every feature. Any length; no parameters.
+
+    Args:
+        d: size of a vector.
+        base: the slowest wave has a length of about ``2π base`` positions.
+    """
 
     def __init__(self, d: int, base: float = 10000.0) -> None:
         super().__init__()
@@ -45,7 +50,12 @@ class SinusoidalPositions(nn.Module):
 
 
 class LearnedPositions(nn.Module):
-    """Adds a learned vector to each of the first ``max_length`` positions; raises ShapeError for longer sequences."""
+    """Adds a learned vector to each of the first ``max_length`` positions; raises ShapeError for longer sequences.
+
+    Args:
+        max_length: number of positions.
+        d: size of a vector.
+    """
 
     def __init__(self, max_length: int, d: int) -> None:
         super().__init__()
@@ -64,7 +74,12 @@ class LearnedPositions(nn.Module):
 
 
 class RotaryPositions(nn.Module):
-    """Rotates each pair of neighboring features of a head by an angle proportional to the position. No parameters."""
+    """Rotates each pair of neighboring features of a head by an angle proportional to the position. No parameters.
+
+    Args:
+        d: size of a head, an even number.
+        base: the slowest feature turns by about ``1 / base`` radians per position.
+    """
 
     def __init__(self, d: int, base: float = 10000.0) -> None:
         super().__init__()

@@ -45,7 +45,12 @@ ENCODERS: Registry[Callable[[Any, int], Encoder]] = Registry("encoder")
 
 
 def build_encoder(settings: EncoderConfig | SpectrogramConfig, d_in: int) -> Encoder:
-    """The encoder of a config for vectors of size ``d_in``."""
+    """The encoder of a config for vectors of size ``d_in``.
+
+    Args:
+        settings: the kind of encoder and its options.
+        d_in: size of the input vectors.
+    """
     return ENCODERS[settings.kind](settings, d_in)
 
 
@@ -216,5 +221,10 @@ POOLINGS.register("k_max")(lambda settings, d_in: pooling.KMaxPooling(d_in, sett
 
 
 def build_pooling(settings: PoolingConfig, d_in: int) -> pooling.Pooling:
-    """The pooling of a config for vectors of size ``d_in``."""
+    """The pooling of a config for vectors of size ``d_in``.
+
+    Args:
+        settings: the kind of pooling and its options.
+        d_in: size of the vectors that are pooled.
+    """
     return POOLINGS[settings.kind](settings, d_in)

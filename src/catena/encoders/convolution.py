@@ -66,7 +66,14 @@ class ConvolutionLayer(nn.Module):
 
 
 class Convolution(CausalConvEncoder):
-    """Stacked convolution layers; ``residual`` adds a layer's input if the sizes are equal."""
+    """Stacked convolution layers; ``residual`` adds a layer's input if the sizes are equal.
+
+    Args:
+        d_in: size of the input vectors.
+        layers: the layers, from bottom to top.
+        residual: whether the input of a layer is added to its output if the sizes are equal.
+        dropout: fraction of features between layers that are set to 0 in training.
+    """
 
     def __init__(
         self, d_in: int, layers: Sequence[ConvolutionLayer], *, residual: bool = False, dropout: float = 0.0

@@ -51,7 +51,12 @@ class HighwayLayer(nn.Module):
 
 
 class Highway(Encoder):
-    """Stacked highway layers, applied to each position independently."""
+    """Stacked highway layers, applied to each position independently.
+
+    Args:
+        d_in: size of the vectors, which layers do not change.
+        layers: the layers, from bottom to top.
+    """
 
     def __init__(self, d_in: int, layers: Sequence[HighwayLayer]) -> None:
         super().__init__()

@@ -70,7 +70,12 @@ class InceptionBlock(nn.Module):
 
 
 class GoogLeNet(ImageEncoder):
-    """GoogLeNet; the auxiliary classifiers are separate modules that read the grids after blocks 4a and 4d."""
+    """GoogLeNet; the auxiliary classifiers are separate modules that read the grids after blocks 4a and 4d.
+
+    Args:
+        config: width, stem, dropout.
+        c_in: number of channels of the pictures.
+    """
 
     def __init__(self, config: GoogLeNetConfig, c_in: int = 3) -> None:
         super().__init__()

@@ -30,7 +30,13 @@ VGG_LAYERS = {
 
 
 class AlexNet(ImageEncoder):
-    """AlexNet with its two groups and local response normalization, for pictures of ``size`` = height, width."""
+    """AlexNet with its two groups and local response normalization, for pictures of ``size`` = height, width.
+
+    Args:
+        config: width, size of the dense layers, dropout, initialization.
+        size: height and width of the pictures.
+        c_in: number of channels of the pictures.
+    """
 
     def __init__(self, config: AlexNetConfig, size: tuple[int, int], c_in: int = 3) -> None:
         super().__init__()
@@ -74,7 +80,13 @@ class AlexNet(ImageEncoder):
 
 
 class VGG(ImageEncoder):
-    """VGG of one of the paper's variants, for pictures of ``size`` = height, width, at least 32 pixels."""
+    """VGG of one of the paper's variants, for pictures of ``size`` = height, width, at least 32 pixels.
+
+    Args:
+        config: variant, width, size of the dense layers, dropout.
+        size: height and width of the pictures.
+        c_in: number of channels of the pictures.
+    """
 
     def __init__(self, config: VGGConfig, size: tuple[int, int], c_in: int = 3) -> None:
         super().__init__()

@@ -52,7 +52,12 @@ class ResidualBlock(nn.Module):
 
 
 class ResNet(ImageEncoder):
-    """A residual or plain network in its small form (6 n + 2 layers, 32 pixels) or its full form (224 pixels)."""
+    """A residual or plain network in its small form (6 n + 2 layers, 32 pixels) or its full form (224 pixels).
+
+    Args:
+        config: depth, width, stem, dropout.
+        c_in: number of channels of the pictures.
+    """
 
     def __init__(self, config: ResNetConfig, c_in: int = 3) -> None:
         super().__init__()

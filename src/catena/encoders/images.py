@@ -36,7 +36,13 @@ def _build_highway(config: HighwayImageConfig, size: tuple[int, int], c_in: int)
 
 
 def build_image_encoder(config: ImageEncoderConfig, size: tuple[int, int], c_in: int = 3) -> ImageEncoder:
-    """The encoder of a config for pictures of ``size`` = height, width with ``c_in`` channels."""
+    """The encoder of a config for pictures of ``size`` = height, width with ``c_in`` channels.
+
+    Args:
+        config: the kind of network and its options.
+        size: height and width of the pictures.
+        c_in: number of channels of the pictures.
+    """
     return IMAGE_ENCODERS[config.kind](config, size, c_in)
 
 

@@ -73,7 +73,11 @@ class WaveformFrames(SoundFrames):
 
 
 class LogMel(SoundFrames):
-    """Natural logarithms of mel energies."""
+    """Natural logarithms of mel energies.
+
+    Args:
+        config: sample rate, frames, number and range of the mel filters, floor of the energies.
+    """
 
     window: Tensor
     filters: Tensor

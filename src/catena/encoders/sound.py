@@ -114,5 +114,13 @@ def frame_loss(
 def build_sound_network(
     encoder: SoundEncoderConfig, features: SoundConfig, k: int, pooling: FramePoolingName = "max", dropout: float = 0.0
 ) -> SoundNetwork:
-    """The network of a config for ``k`` classes."""
+    """The network of a config for ``k`` classes.
+
+    Args:
+        encoder: the encoder of the frames.
+        features: how samples become frames.
+        k: number of classes.
+        pooling: how the frames of a recording are combined.
+        dropout: fraction of features before the output layer that are set to 0 in training.
+    """
     return SoundNetwork(build_encoder(encoder, features.d), k, pooling, dropout)

@@ -33,6 +33,12 @@ class ChildSumTreeLSTM(TreeEncoder):
         c_j &= i_j \circ u_j + \textstyle\sum_k f_{jk} \circ c_k \qquad h_j = o_j \circ \tanh(c_j)
 
     Tai et al. 2015, equations 2 to 8. Blocks of the weights: u, i, o, f.
+
+    Args:
+        d_in: size of the input of a node.
+        d: size of its state.
+        dropout: fraction of the state that is set to 0 in training.
+        forget_bias: initial bias of the forget gates.
     """
 
     def __init__(self, d_in: int, d: int, dropout: float = 0.0, forget_bias: float = 1.0) -> None:
@@ -79,6 +85,13 @@ class NaryTreeLSTM(TreeEncoder):
     Tai et al. 2015, equations 9 to 14: the gate of the left child depends on the right one, too. h and c of a missing
     child are 0. Blocks of the weights: u, i, o, f_1 … f_N (``weight_x`` and ``bias``: one f for all). Trees whose nodes
     all have N children or none are computed by :mod:`catena.kernels.tree_lstm.ops`.
+
+    Args:
+        d_in: size of the input of a node.
+        d: size of its state.
+        most: the largest number of children, N.
+        dropout: fraction of the state that is set to 0 in training.
+        forget_bias: initial bias of the forget gates.
     """
 
     def __init__(self, d_in: int, d: int, most: int = 2, dropout: float = 0.0, forget_bias: float = 1.0) -> None:

@@ -19,6 +19,10 @@ class RecursiveNetwork(TreeEncoder):
     r"""The recursive network :math:`p = f(W [a; b] + b_0)`.
 
     Socher et al. 2011, section 3.1. Time O(d²) for a node.
+
+    Args:
+        d: size of a vector.
+        activation: the nonlinearity f.
     """
 
     leaves_only = True
@@ -50,6 +54,11 @@ class TensorNetwork(TreeEncoder):
     Socher et al. 2013, section 4.3. Each of the d slices V_i is 2d × 2d. Time O(d³) for a node. ``tensor`` holds 2d V:
     an optimizer step changes all values of V by a similar amount, and each unit sums 4d² of them where W has 2d, so V
     would otherwise dominate W.
+
+    Args:
+        d: size of a vector.
+        activation: the nonlinearity f.
+        scale: V is initialized uniformly between ``-scale`` and ``scale``; 1 / (4 d) if None.
     """
 
     leaves_only = True
@@ -88,6 +97,11 @@ class MatrixVectorNetwork(TreeEncoder):
     Socher et al. 2012, section 2.3. A word's matrix is diagonal plus low rank (section 2.6):
     A = diag(m) + U V, with U of ``rank`` columns. The input of a leaf is its vector, then m, U and V, row by row: see
     :meth:`first_matrices`. Time O(d³) for a node.
+
+    Args:
+        d: size of a vector; matrices are ``d × d``.
+        rank: rank of the low-rank part of the matrix of a word.
+        activation: the nonlinearity f.
     """
 
     leaves_only = True

@@ -37,6 +37,10 @@ def compile_decoder(model: TransformerSeq2Seq, source: Source) -> CompiledSteppe
 
     ``model.stepper`` uses it automatically.
 
+    Args:
+        model: the translation model, in eval mode.
+        source: the sources to translate.
+
     Returns:
         None if the step does not support the decoder or is not faster: it needs a CPU, float32 or 8-bit weights, one of
         the activations identity, ReLU, GELU and Swish, one key head for each query head, and layers that fit in the

@@ -42,6 +42,9 @@ def compile_encoder(encoder: TransformerEncoder) -> CompiledPlan | None:
 
     ``encoder.continue_`` uses it automatically.
 
+    Args:
+        encoder: a causal Transformer, in eval mode.
+
     Returns:
         None if the step does not support the encoder or is not faster: it needs a CPU, float32 or 8-bit weights, one of
         the activations identity, ReLU, GELU and Swish, and layers that fit in the cache or a single thread.

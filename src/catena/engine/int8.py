@@ -23,7 +23,11 @@ _QUANTIZABLE = (nn.Linear, nn.RNNBase, EmbeddingTable, WordScores, StepRecurrenc
 
 
 def quantize_int8_(model: nn.Module) -> None:
-    """Replace the float matrices of a model by 8-bit ones in place. The model is on a CPU and no longer trained."""
+    """Replace the float matrices of a model by 8-bit ones in place. The model is on a CPU and no longer trained.
+
+    Args:
+        model: the model, which is changed.
+    """
     found = list(_matrices(model))
     if not found:
         raise ConfigError(

@@ -39,7 +39,12 @@ ENCODER, STEP, SIGNATURE = "encoder.onnx", "step.onnx", "signature.json"
 
 
 def to_onnx(model: EncoderDecoder, folder: Path) -> None:
-    """Write both graphs into a new folder. The model must be on the CPU and in eval mode."""
+    """Write both graphs into a new folder. The model must be on the CPU and in eval mode.
+
+    Args:
+        model: the encoder-decoder.
+        folder: the folder to write, which must not exist.
+    """
     require("onnx", "onnx", "exporting to ONNX")
     if folder.exists():
         raise ConfigError(f"The folder {folder} already exists. Choose another one.")

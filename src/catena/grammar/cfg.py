@@ -24,7 +24,11 @@ from catena.registry import did_you_mean
 
 @dataclass(frozen=True, slots=True)
 class Nonterminal:
-    """A symbol that rules rewrite. A terminal, a word, is a plain string."""
+    """A symbol that rules rewrite. A terminal, a word, is a plain string.
+
+    Args:
+        name: its name, such as ``NP``.
+    """
 
     name: str
 
@@ -72,6 +76,10 @@ class Grammar:
     """Rules and the start symbol of every parse.
 
     No rule may occur twice, unless the two have different meanings.
+
+    Args:
+        rules: the rules with their weights.
+        start: the symbol at the top of every parse.
     """
 
     rules: tuple[Rule, ...]

@@ -27,6 +27,10 @@ class Derivation:
     """A node of a parse: a rule, and for each symbol on its right side a node or a word.
 
     Words are taken from the sentence; for a word that belongs to a class of rare words, the rule has the class.
+
+    Args:
+        rule: the rule of the node.
+        children: a node or a word for each symbol on the right side of the rule.
     """
 
     rule: Rule

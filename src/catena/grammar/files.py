@@ -256,7 +256,13 @@ def format_grammar(grammar: Grammar, *, style: str = "nltk") -> str:
 
 
 def write_grammar(grammar: Grammar, path: Path | str, *, style: str = "nltk") -> None:
-    """Write the grammar to a file, in UTF-8."""
+    """Write the grammar to a file, in UTF-8.
+
+    Args:
+        grammar: the grammar.
+        path: the file to write.
+        style: one of the styles that :func:`read_grammar` detects.
+    """
     text = format_grammar(grammar, style=style)
     try:
         Path(path).write_text(text, encoding="utf-8", newline="\n")

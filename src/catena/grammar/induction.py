@@ -143,7 +143,12 @@ def restore_tree(parse: Derivation, labels: Mapping[Nonterminal, tuple[str, ...]
 
 
 def induce(trees: Iterable[Tree], options: Induction | None = None) -> InducedGrammar:
-    """Return the probabilistic grammar of a treebank, by relative frequency."""
+    """Return the probabilistic grammar of a treebank, by relative frequency.
+
+    Args:
+        trees: the treebank.
+        options: annotation of parents, Markov order, classes of rare words; the defaults if None.
+    """
     options = options or Induction()
     names = _Names()
     phrases: dict[_Key, Counter[tuple[_Part, ...]]] = {}

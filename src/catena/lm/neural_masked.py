@@ -26,7 +26,15 @@ SHOWN_AS_MARK, SHOWN_AS_ANOTHER = 0.8, 0.1
 
 
 class MaskedLanguageModel(nn.Module):
-    """p(word | the words around it)."""
+    """p(word | the words around it).
+
+    Args:
+        embedding: the vectors of words.
+        encoder: reads the sequence in both directions.
+        output: predicts a word from its vector.
+        vocabulary: the words, with the special token ``<mask>``.
+        drops: dropout of inputs and outputs; none if None.
+    """
 
     def __init__(
         self,

@@ -132,7 +132,13 @@ def bracket_scores(
 def bracket_f1(
     references: Sequence[Bracketing], predictions: Sequence[Bracketing], rules: BracketRules = _COLLINS
 ) -> MetricValue:
-    """Labeled bracket F1. Signature ``f1|rules:evalb-collins|n=…``."""
+    """Labeled bracket F1. Signature ``f1|rules:evalb-collins|n=…``.
+
+    Args:
+        references: the brackets of each gold tree.
+        predictions: the brackets of each predicted tree, in the same order.
+        rules: which brackets and words count; those of EVALB's ``COLLINS.prm`` by default.
+    """
     return bracket_scores(references, predictions, rules)["f1"]
 
 

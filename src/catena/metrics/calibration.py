@@ -68,7 +68,13 @@ def reliability_bins(ids: IdSequence, probabilities: Rows, bins: int = 15) -> tu
 
 
 def expected_calibration_error(ids: IdSequence, probabilities: Rows, bins: int = 15) -> MetricValue:
-    """The mean gap of the bins, weighted by their examples. Signature ``ece|bins:15|n=…``."""
+    """The mean gap of the bins, weighted by their examples. Signature ``ece|bins:15|n=…``.
+
+    Args:
+        ids: ``ids[i]`` is the index of the gold label of example i.
+        probabilities: ``probabilities[i][k]`` is the probability of label k.
+        bins: number of bins of equal width, by the probability of the predicted label.
+    """
     found = reliability_bins(ids, probabilities, bins)
     n = sum(b.n for b in found)
     return MetricValue(math.fsum(b.n * b.gap for b in found) / n, signature("ece", n, {"bins": bins}))
@@ -89,6 +95,10 @@ def fit_temperature(logits: Rows, labels: IdSequence) -> float:
 
     If all n predictions are correct with equal margins, each gets the probability (n + 1) / (n + 2), for any
     margin. For binary multilabel logits, pass rows (0, logit), with label 1 for yes.
+
+    Args:
+        logits: ``logits[i][k]`` is the score of label k for example i.
+        labels: ``labels[i]`` is the index of the gold label of example i.
     """
     right, rows = _checked_logits(logits, labels)
     wanted = _wanted_means(rows, right)

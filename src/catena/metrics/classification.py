@@ -60,7 +60,12 @@ _Numbers = np.ndarray | np.number
 
 
 def accuracy(references: LabelSequence, predictions: LabelSequence) -> MetricValue:
-    """The fraction of examples with the correct label. Signature ``accuracy|n=…``."""
+    """The fraction of examples with the correct label. Signature ``accuracy|n=…``.
+
+    Args:
+        references: the correct labels, one for each example.
+        predictions: the predicted labels, in the same order.
+    """
     return ACCURACY(references, predictions)
 
 
@@ -70,7 +75,15 @@ def precision(
     average: Average = "macro",
     labels: LabelSequence | None = None,
 ) -> MetricValue:
-    """The fraction of predictions of a label that are correct. Signature ``precision|average:macro|n=…``."""
+    """The fraction of predictions of a label that are correct. Signature ``precision|average:macro|n=…``.
+
+    Args:
+        references: the correct labels, one for each example.
+        predictions: the predicted labels, in the same order.
+        average: ``"macro"`` is the mean over labels, ``"weighted"`` weights them by their number of references,
+            ``"micro"`` counts all labels together.
+        labels: the labels to average over; all that occur if None.
+    """
     return _averaged("precision", _count(*as_pairs("precision", references, predictions), labels), average, labels)
 
 
@@ -80,7 +93,15 @@ def recall(
     average: Average = "macro",
     labels: LabelSequence | None = None,
 ) -> MetricValue:
-    """The fraction of references of a label that are predicted. Signature ``recall|average:macro|n=…``."""
+    """The fraction of references of a label that are predicted. Signature ``recall|average:macro|n=…``.
+
+    Args:
+        references: the correct labels, one for each example.
+        predictions: the predicted labels, in the same order.
+        average: ``"macro"`` is the mean over labels, ``"weighted"`` weights them by their number of references,
+            ``"micro"`` counts all labels together.
+        labels: the labels to average over; all that occur if None.
+    """
     return _averaged("recall", _count(*as_pairs("recall", references, predictions), labels), average, labels)
 
 
@@ -93,6 +114,13 @@ def f1(
     """The harmonic mean of precision and recall. Signature ``f1|average:macro|n=…``.
 
     Micro F1 over all labels is the accuracy.
+
+    Args:
+        references: the correct labels, one for each example.
+        predictions: the predicted labels, in the same order.
+        average: ``"macro"`` is the mean over labels, ``"weighted"`` weights them by their number of references,
+            ``"micro"`` counts all labels together.
+        labels: the labels to average over; all that occur if None.
     """
     return _averaged("f1", _count(*as_pairs("f1", references, predictions), labels), average, labels)
 
@@ -115,7 +143,15 @@ def subset_accuracy(references: _LabelSets, predictions: _LabelSets) -> MetricVa
 def multilabel_f1(
     references: _LabelSets, predictions: _LabelSets, average: Average = "micro", labels: LabelSequence | None = None
 ) -> MetricValue:
-    """F1 over sets of labels. Signature ``multilabel-f1|average:micro|n=…``."""
+    """F1 over sets of labels. Signature ``multilabel-f1|average:micro|n=…``.
+
+    Args:
+        references: the correct labels of each example, as a set.
+        predictions: the predicted sets, in the same order.
+        average: ``"macro"`` is the mean over labels, ``"weighted"`` weights them by their number of references,
+            ``"micro"`` counts all labels together.
+        labels: the labels to average over; all that occur if None.
+    """
     counts = _count_sets(*_as_sets("multilabel f1", references, predictions), labels)
     return _averaged("f1", counts, average, labels, name="multilabel-f1")
 

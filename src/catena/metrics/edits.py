@@ -21,7 +21,12 @@ _References = Sequence[_Symbols]
 
 
 def edit_distance(a: _Symbols, b: _Symbols) -> int:
-    """The minimum number of insertions, deletions and substitutions from a to b. Time O(|a| |b|)."""
+    """The minimum number of insertions, deletions and substitutions from a to b. Time O(|a| |b|).
+
+    Args:
+        a: a string, list, array or tensor of symbols.
+        b: the other one.
+    """
     a, b = (x.tolist() if hasattr(x, "tolist") else x for x in (a, b))  # arrays and tensors
     while a and b and a[-1] == b[-1]:
         a, b = a[:-1], b[:-1]
@@ -71,10 +76,20 @@ SYMBOL_ERROR = Metric("symbol_error|references:nearest", _edit_statistics, mean_
 
 
 def word_error(references: Sequence[_References], predictions: Sequence[_Symbols]) -> MetricValue:
-    """The fraction of predictions that are not one of their references."""
+    """The fraction of predictions that are not one of their references.
+
+    Args:
+        references: the reference of each prediction, or several that are all correct.
+        predictions: the predicted sequences of symbols.
+    """
     return WORD_ERROR(references, predictions)
 
 
 def symbol_error(references: Sequence[_References], predictions: Sequence[_Symbols]) -> MetricValue:
-    """Edits to the nearest references divided by their length."""
+    """Edits to the nearest references divided by their length.
+
+    Args:
+        references: the reference of each prediction, or several, of which the nearest counts.
+        predictions: the predicted sequences of symbols.
+    """
     return SYMBOL_ERROR(references, predictions)

@@ -39,7 +39,13 @@ class Interval:
 
 
 def wilson_interval(successes: int, n: int, level: float = 0.95) -> Interval:
-    """The Wilson interval for a proportion such as an accuracy, accurate also near 0 and 1 (Wilson 1927)."""
+    """The Wilson interval for a proportion such as an accuracy, accurate also near 0 and 1 (Wilson 1927).
+
+    Args:
+        successes: number of correct examples.
+        n: number of examples.
+        level: level of the interval.
+    """
     check_level(level)
     if not (n >= 1 and 0 <= successes <= n):
         raise DataError(f"successes must be from 0 to n and n at least 1, got {successes} and {n}. Check the counts.")
@@ -58,6 +64,11 @@ def poisson_interval(count: int, exposure: float | int, level: float = 0.95) -> 
 
     The lower end is the rate at which ``count`` or more events have probability (1 - level) / 2, the upper end the rate
     at which ``count`` or fewer have it.
+
+    Args:
+        count: number of events.
+        exposure: units of time or space in which they were counted.
+        level: level of the interval.
     """
     check_level(level)
     if count < 0 or not exposure > 0:

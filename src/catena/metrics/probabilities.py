@@ -37,6 +37,10 @@ def log_loss(ids: IdSequence, probabilities: Rows) -> MetricValue:
     """The mean of -log p(gold label), in nats. Signature ``log-loss|unit:nats|n=…``.
 
     A gold label with probability 0 makes it infinite; nothing is clipped.
+
+    Args:
+        ids: ``ids[i]`` is the index of the gold label of example i.
+        probabilities: ``probabilities[i][k]`` is the probability of label k.
     """
     right, rows = as_ids_and_rows("log loss", ids, probabilities)
     check_probabilities(rows)
@@ -49,6 +53,10 @@ def brier_score(ids: IdSequence, probabilities: Rows) -> MetricValue:
     """The mean squared distance to the one-hot gold label, from 0 to 2. Signature ``brier|n=…``.
 
     This is the original form of Brier (1950). With two labels it is twice the form for one of them.
+
+    Args:
+        ids: ``ids[i]`` is the index of the gold label of example i.
+        probabilities: ``probabilities[i][k]`` is the probability of label k.
     """
     right, rows = as_ids_and_rows("the Brier score", ids, probabilities)
     check_probabilities(rows)

@@ -44,7 +44,12 @@ def standing(scores: Sequence[float] | np.ndarray, right: int = 0) -> RankCounts
 
 
 def recall_at_k(where: RankCounts, k: int) -> float:
-    """The probability that the correct candidate is among the first ``k``."""
+    """The probability that the correct candidate is among the first ``k``.
+
+    Args:
+        where: how many candidates score above the correct one, and how many the same.
+        k: number of candidates that are returned.
+    """
     return min(max((k - where.above) / (where.level + 1), 0.0), 1.0)
 
 

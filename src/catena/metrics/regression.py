@@ -20,17 +20,32 @@ _Numbers = Sequence[float | int] | Float[np.ndarray, " n"]
 
 
 def rmse(references: _Numbers, predictions: _Numbers) -> MetricValue:
-    """The root of the mean squared error."""
+    """The root of the mean squared error.
+
+    Args:
+        references: the correct values.
+        predictions: the predicted values, in the same order.
+    """
     return RMSE(references, predictions)
 
 
 def mae(references: _Numbers, predictions: _Numbers) -> MetricValue:
-    """The mean absolute error."""
+    """The mean absolute error.
+
+    Args:
+        references: the correct values.
+        predictions: the predicted values, in the same order.
+    """
     return MAE(references, predictions)
 
 
 def r2(references: _Numbers, predictions: _Numbers) -> MetricValue:
-    """The explained fraction of the variance, 1 - Σ(y - p)² / Σ(y - mean)²; nan if all references are equal."""
+    """The explained fraction of the variance, 1 - Σ(y - p)² / Σ(y - mean)²; nan if all references are equal.
+
+    Args:
+        references: the correct values.
+        predictions: the predicted values, in the same order.
+    """
     return R2(references, predictions)
 
 

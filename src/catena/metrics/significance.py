@@ -98,6 +98,16 @@ def paired_bootstrap(
     below 0.05 about where the 95 % interval excludes 0. (Koehn's test is one-sided.) It is too small if few examples
     differ; use :func:`approximate_randomization` then, which has the same arguments, with ``shuffles`` for
     ``resamples``.
+
+    Args:
+        first: statistics of each example for the first system, as from :attr:`Metric.statistics`.
+        second: statistics of the second system, in the same order.
+        score: maps sums of statistics to scores.
+        rng: source of the resamples.
+        metric: name in the signature.
+        resamples: number of resamples.
+        level: level of the interval of the difference.
+        tolerance: rows of statistics that differ by at most this fraction of their size are equal.
     """
     _check_statistics(first, second)
     check_draws(len(first), resamples, level)
@@ -163,6 +173,11 @@ def mcnemar(
     """McNemar's exact test of two accuracies, from the examples on which only one system is correct (McNemar 1947).
 
     The interval is from Agresti & Min (2005), section 3: Wald's, with half an example added to each of the four cells.
+
+    Args:
+        first_right: whether the first system is correct, for each example.
+        second_right: whether the second system is correct, in the same order.
+        level: level of the interval of the difference.
     """
     check_level(level)
     a, b = (np.asarray(right, dtype=bool) for right in as_pairs("McNemar's test", first_right, second_right))

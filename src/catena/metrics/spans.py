@@ -166,7 +166,12 @@ RECALL = Metric("span-recall", span_statistics, partial(_ratio, over=(2,), times
 
 
 def span_f1(references: Sequence[_Spans], predictions: Sequence[_Spans]) -> MetricValue:
-    """F1 of all spans together."""
+    """F1 of all spans together.
+
+    Args:
+        references: the gold spans of each sentence.
+        predictions: the predicted spans of each sentence, in the same order.
+    """
     return F1(references, predictions)
 
 

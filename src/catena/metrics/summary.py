@@ -43,7 +43,13 @@ def split_words(text: str) -> list[str]:
 
 
 def rouge(name: str, reference: str, prediction: str) -> float:
-    """The score of one text, from 0 to 100; 0 if one side has nothing to compare."""
+    """The score of one text, from 0 to 100; 0 if one side has nothing to compare.
+
+    Args:
+        name: ``rouge_1`` and ``rouge_2`` compare n-grams, ``rouge_l`` the longest common subsequence.
+        reference: the reference.
+        prediction: the predicted text.
+    """
     wanted, given = split_words(reference), split_words(prediction)
     if name == "rouge_l":
         shared, n, m = common_subsequence(wanted, given), len(wanted), len(given)

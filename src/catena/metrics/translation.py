@@ -161,10 +161,20 @@ def bleu(references: Sequence[str | Sequence[str]], predictions: Sequence[str], 
 
 
 def chrf(references: Sequence[str | Sequence[str]], predictions: Sequence[str]) -> MetricValue:
-    """Corpus chrF2 of ``predictions`` in [0, 100], as sacrebleu computes it."""
+    """Corpus chrF2 of ``predictions`` in [0, 100], as sacrebleu computes it.
+
+    Args:
+        references: the reference of each prediction, or several.
+        predictions: the predicted texts.
+    """
     return translation_measure("chrf")(references, predictions)
 
 
 def ter(references: Sequence[str], predictions: Sequence[str]) -> MetricValue:
-    """Translation edit rate of ``predictions`` in percent, as sacrebleu computes it; lower is better."""
+    """Translation edit rate of ``predictions`` in percent, as sacrebleu computes it; lower is better.
+
+    Args:
+        references: the reference of each prediction.
+        predictions: the predicted texts.
+    """
     return translation_measure("ter")(references, predictions)

@@ -69,7 +69,14 @@ def product(query: TermWeights, document: TermWeights) -> float:
 
 
 class Tfidf(TermMatcher):
-    """Cosine similarity of weighted counts, with the same weights for queries and documents."""
+    """Cosine similarity of weighted counts, with the same weights for queries and documents.
+
+    Args:
+        settings: whether counts are taken logarithmically.
+        n: number of documents.
+        mean_length: mean number of tokens of a document.
+        frequency: number of documents that contain each word.
+    """
 
     def __init__(self, settings: TfidfConfig, n: int, mean_length: float, frequency: Mapping[str, int]) -> None:
         super().__init__(n, mean_length, frequency)
@@ -88,7 +95,14 @@ class Tfidf(TermMatcher):
 
 
 class BM25(TermMatcher):
-    """Okapi BM25."""
+    """Okapi BM25.
+
+    Args:
+        settings: the parameters k1 and b.
+        n: number of documents.
+        mean_length: mean number of tokens of a document.
+        frequency: number of documents that contain each word.
+    """
 
     def __init__(self, settings: BM25Config, n: int, mean_length: float, frequency: Mapping[str, int]) -> None:
         super().__init__(n, mean_length, frequency)

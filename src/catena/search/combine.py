@@ -126,5 +126,11 @@ class LogLinear(Combined):
 
 
 def shallow_fusion(model: Stepper[Any], language_model: Stepper[Any], weight: float) -> LogLinear:
-    """log p of the model plus ``weight`` times log p of the language model (Gülçehre et al. 2015)."""
+    """log p of the model plus ``weight`` times log p of the language model (Gülçehre et al. 2015).
+
+    Args:
+        model: the model of the task.
+        language_model: a model of the target side, over the same ids.
+        weight: weight of the language model.
+    """
     return LogLinear([model, language_model], [1.0, weight], normalize=False)

@@ -36,14 +36,24 @@ def apply(filters: Sequence[Filter], log_probs: Float[Tensor, "n v"]) -> Float[T
 
 
 def temperature(log_probs: Float[Tensor, "n v"], t: float) -> Float[Tensor, "n v"]:
-    """p^(1/t), normalized: below 1 sharper, above 1 flatter."""
+    """p^(1/t), normalized: below 1 sharper, above 1 flatter.
+
+    Args:
+        log_probs: log-probabilities of the next id, one row for each prefix.
+        t: temperature, above 0.
+    """
     if not t > 0:
         raise ConfigError(f"temperature must be above 0, got {t}. Use greedy search for the limit at 0.")
     return log_normalize(log_probs / t)
 
 
 def top_k(log_probs: Float[Tensor, "n v"], k: int) -> Float[Tensor, "n v"]:
-    """The ``k`` most probable ids (Fan et al. 2018), never more than ``k`` if there are ties."""
+    """The ``k`` most probable ids (Fan et al. 2018), never more than ``k`` if there are ties.
+
+    Args:
+        log_probs: log-probabilities of the next id, one row for each prefix.
+        k: number of ids to keep.
+    """
     if k < 1:
         raise ConfigError(f"top_k must be at least 1, got {k}. Use 1 or more.")
     k = min(k, log_probs.shape[-1])
@@ -51,7 +61,12 @@ def top_k(log_probs: Float[Tensor, "n v"], k: int) -> Float[Tensor, "n v"]:
 
 
 def top_p(log_probs: Float[Tensor, "n v"], p: float) -> Float[Tensor, "n v"]:
-    """The fewest most probable ids whose total probability is at least ``p`` (Holtzman et al. 2020)."""
+    """The fewest most probable ids whose total probability is at least ``p`` (Holtzman et al. 2020).
+
+    Args:
+        log_probs: log-probabilities of the next id, one row for each prefix.
+        p: probability to keep, in (0, 1].
+    """
     _check_mass("top_p", p)
     return _first_with_mass(log_probs, log_probs, p)
 
@@ -60,6 +75,10 @@ def typical(log_probs: Float[Tensor, "n v"], p: float) -> Float[Tensor, "n v"]:
     """The fewest ids with surprisal closest to the entropy whose total probability is at least ``p``.
 
     Meister et al. (2023), section 4.
+
+    Args:
+        log_probs: log-probabilities of the next id, one row for each prefix.
+        p: probability to keep, in (0, 1].
     """
     _check_mass("typical", p)
     surprise = torch.where(log_probs == NEG_INF, 0.0, -log_probs)
@@ -69,7 +88,12 @@ def typical(log_probs: Float[Tensor, "n v"], p: float) -> Float[Tensor, "n v"]:
 
 
 def min_p(log_probs: Float[Tensor, "n v"], p: float) -> Float[Tensor, "n v"]:
-    """The ids with at least ``p`` times the largest probability (Nguyen et al. 2024)."""
+    """The ids with at least ``p`` times the largest probability (Nguyen et al. 2024).
+
+    Args:
+        log_probs: log-probabilities of the next id, one row for each prefix.
+        p: fraction of the largest probability, in (0, 1].
+    """
     _check_mass("min_p", p)
     if log_probs.shape[-1] == 0:
         return log_probs

@@ -7,7 +7,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Hypothesis:
-    """One generated sequence, which took ``len(ids) + finished`` steps."""
+    """One generated sequence, which took ``len(ids) + finished`` steps.
+
+    Args:
+        ids: the generated ids after the prompt, without the end.
+        log_prob: log p(ids), including the end if it is finished.
+        score: the score that the search ranked it by.
+        finished: whether the end was generated.
+    """
 
     ids: tuple[int, ...]
     """The generated ids after the prompt, without the end."""

@@ -28,7 +28,11 @@ def average_length_penalty(length: int) -> float:
 
 
 def gnmt_length_penalty(alpha: float) -> LengthPenalty:
-    """((5 + length) / 6)^alpha, between the other two. Wu et al. (2016), eq. 14."""
+    """((5 + length) / 6)^alpha, between the other two. Wu et al. (2016), eq. 14.
+
+    Args:
+        alpha: strength, at least 0; 0 is no penalty.
+    """
     if alpha < 0:
         raise ConfigError(f"alpha must be at least 0, got {alpha}. Use a value such as 0.6.")
     return lambda length: ((5.0 + length) / 6.0) ** alpha
@@ -62,5 +66,9 @@ def stop_at_max_length(progress: SearchProgress) -> Bool[Tensor, "b 1"]:
 
 
 def stop_after(n: int) -> Stop:
-    """Stop as soon as ``n`` hypotheses are finished. Fast, but may miss better ones that are longer."""
+    """Stop as soon as ``n`` hypotheses are finished. Fast, but may miss better ones that are longer.
+
+    Args:
+        n: number of finished hypotheses.
+    """
     return lambda progress: progress.n_finished >= n

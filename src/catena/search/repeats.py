@@ -28,7 +28,12 @@ class NgramHistory(NamedTuple):
 
 
 class NoRepeatNgram(WrapperStepper[NgramHistory]):
-    """p(next | prefix) without the ids that would repeat an n-gram of the prefix (Paulus et al. 2018)."""
+    """p(next | prefix) without the ids that would repeat an n-gram of the prefix (Paulus et al. 2018).
+
+    Args:
+        stepper: the model.
+        n: size of the n-grams that must not repeat.
+    """
 
     def __init__(self, stepper: Stepper[Any], n: int) -> None:
         if n < 1:

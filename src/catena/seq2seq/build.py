@@ -21,5 +21,10 @@ _MODELS.register("copy")(build_copy)
 
 
 def build_encoder_decoder(settings: Any, sides: VocabularyInfo) -> EncoderDecoder:
-    """The encoder-decoder of a config, with random weights from torch's default generator."""
+    """The encoder-decoder of a config, with random weights from torch's default generator.
+
+    Args:
+        settings: the kind of model and its options.
+        sides: sizes and special ids of both vocabularies.
+    """
     return _MODELS[settings.kind](settings, sides)

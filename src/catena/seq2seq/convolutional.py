@@ -136,7 +136,16 @@ class ConvolutionalDecoder(nn.Module):
 
 
 class ConvolutionalSeq2Seq(VectorDecoder):
-    """A convolutional encoder-decoder, built from its parts."""
+    """A convolutional encoder-decoder, built from its parts.
+
+    Args:
+        source: vectors of source ids, their positions, and the encoder.
+        target: vectors of target ids, their positions, and the decoder.
+        output: predicts the next id.
+        dropout: fraction of the embedded features that are set to 0 in training.
+        begin: id of the begin token.
+        end: id of the end token.
+    """
 
     def __init__(
         self,

@@ -85,6 +85,10 @@ class CopyNet(EncoderDecoder):
     """An encoder-decoder that copies words of the source.
 
     If both sides have one vocabulary and a source has no ``copies``, its ids are used as target ids.
+
+    Args:
+        settings: sizes, cell, encoder, attention, dropout.
+        sides: sizes and special ids of both vocabularies.
     """
 
     copies = True

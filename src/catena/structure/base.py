@@ -57,6 +57,10 @@ class TopK(NamedTuple):
     """The k best structures with their scores, best first.
 
     If a distribution has fewer than k structures, the remaining scores are -inf and the remaining ids are -1.
+
+    Args:
+        scores: ``scores[r]`` is the score of the structure of rank r.
+        members: ``members[r]`` is the structure of rank r.
     """
 
     scores: Float[Tensor, "n *batch"]

@@ -172,7 +172,14 @@ def _links(lattice: EditLattice, r: int, x: SymbolSequence, y: Sequence[int], ta
 
 
 class EditModel(NetworkTransducer):
-    """An edit network with its alphabets."""
+    """An edit network with its alphabets.
+
+    Args:
+        network: computes the scores of edits.
+        source: the symbols of sources.
+        target: the symbols of targets.
+        settings: the options, such as the width of the search.
+    """
 
     def __init__(self, network: EditTransducer, source: Alphabet, target: Alphabet, settings: EditConfig) -> None:
         self.network: EditTransducer = network

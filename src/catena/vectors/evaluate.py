@@ -175,7 +175,12 @@ def read_analogies(path: Path | str) -> dict[str, list[Sequence[str]]]:
 
 
 def evaluate_similarities(vectors: VectorTable, path: Path | str) -> SimilarityScores:
-    """Spearman's correlation of cosines with the ratings of a file."""
+    """Spearman's correlation of cosines with the ratings of a file.
+
+    Args:
+        vectors: the vectors.
+        path: a file whose lines have two words and a rating.
+    """
     pairs = read_similarities(path)
     cosines = pair_cosines(vectors, [(a, b) for a, b, _ in pairs])
     scored = [(cosine, rating) for cosine, (_, _, rating) in zip(cosines, pairs, strict=True) if cosine is not None]

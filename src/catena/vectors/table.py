@@ -48,6 +48,11 @@ class VectorTable:
     """Words and their vectors: ``matrix[i]`` is the vector of ``words[i]``.
 
     The matrix may be memory-mapped; no method copies it.
+
+    Args:
+        words: the words with their counts.
+        matrix: ``matrix[i]`` is the vector of word i.
+        subwords: vectors of character n-grams, from which unknown words get theirs.
     """
 
     words: WordIndex

@@ -82,7 +82,11 @@ class ArpaSection:
 
 
 def read_arpa(path: Path) -> tuple[Trie, Vocabulary]:
-    """A model and its vocabulary. Raises :class:`FormatError` with file and line for invalid files."""
+    """A model and its vocabulary. Raises :class:`FormatError` with file and line for invalid files.
+
+    Args:
+        path: the file; compressed if its name ends in ``.gz``.
+    """
     return _Reader(path).read()
 
 
@@ -249,7 +253,13 @@ def _natural(x: DoubleArray) -> DoubleArray:
 
 
 def write_arpa(path: Path, trie: Trie, vocabulary: Vocabulary) -> None:
-    """Write a model, compressed if the name ends in ``.gz``."""
+    """Write a model, compressed if the name ends in ``.gz``.
+
+    Args:
+        path: the file to write.
+        trie: the n-grams with their log-probabilities and back-off weights.
+        vocabulary: the names of their ids.
+    """
     if trie.flat:
         raise DataError(
             "ARPA files hold back-off models only, and this model (add-k, Good-Turing) does not back off. Save it as a "

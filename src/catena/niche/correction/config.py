@@ -10,7 +10,15 @@ from catena.errors import ConfigError
 
 @dataclass(frozen=True)
 class EditRates:
-    """Probability of each edit error at a symbol, and of a substitution within the symbol's confusions."""
+    """Probability of each edit error at a symbol, and of a substitution within the symbol's confusions.
+
+    Args:
+        insert: of an insertion before a symbol.
+        delete: of a deletion.
+        substitute: of a substitution.
+        transpose: of an exchange with the next symbol.
+        near: that a substitution is one of the confusions of the symbol.
+    """
 
     insert: float = 0.006
     delete: float = 0.01

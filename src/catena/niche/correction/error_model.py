@@ -184,7 +184,11 @@ def single_edit(wrong: str, right: str) -> tuple[int, str, str] | None:
 
 
 def read_pairs(path: Path) -> list[tuple[str, str]]:
-    """Read lines of a misspelled word, a tab and the correct word."""
+    """Read lines of a misspelled word, a tab and the correct word.
+
+    Args:
+        path: the file.
+    """
     pairs = []
     with open_text(path) as lines:
         for number, line in lines:
@@ -201,7 +205,11 @@ def read_pairs(path: Path) -> list[tuple[str, str]]:
 
 
 def read_confusions(path: Path) -> dict[str, list[str]]:
-    """Read lines of a symbol, a tab and the symbols confused with it, separated by spaces."""
+    """Read lines of a symbol, a tab and the symbols confused with it, separated by spaces.
+
+    Args:
+        path: the file.
+    """
     confusions: dict[str, list[str]] = {}
     with open_text(path) as lines:
         for number, line in lines:

@@ -165,6 +165,10 @@ def _new_word_log_prob(vocabulary: Vocabulary) -> float:
 
 
 def read_words(path: Path) -> list[str]:
-    """The distinct words of a text file."""
+    """The distinct words of a text file.
+
+    Args:
+        path: the file, in UTF-8.
+    """
     with open_text(path) as lines:
         return list(dict.fromkeys(word for _, line in lines for word in _WORD.findall(line)))

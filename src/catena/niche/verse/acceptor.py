@@ -25,7 +25,13 @@ ANY = "?"
 
 @dataclass(frozen=True)
 class Line:
-    """A line: the sign of every syllable, the letter of its rhyme ("" for no rhyme), and the ids after it."""
+    """A line: the sign of every syllable, the letter of its rhyme ("" for no rhyme), and the ids after it.
+
+    Args:
+        meter: one sign for each syllable.
+        rhyme: the letter of its rhyme; ``""`` for no rhyme.
+        after: the ids after the line, such as a line end.
+    """
 
     meter: str
     rhyme: str = ""

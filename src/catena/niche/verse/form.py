@@ -43,7 +43,13 @@ class VerseForm:
 
 
 def verse_acceptor(form: VerseForm, tokenizer: Tokenizer, vocabulary: Vocabulary) -> Verse:
-    """The acceptor of the sequences that fill a form."""
+    """The acceptor of the sequences that fill a form.
+
+    Args:
+        form: meters, rhymes and lexicon.
+        tokenizer: tokenizes the text between lines.
+        vocabulary: the symbols of the language model.
+    """
     lines = parse_lines(form.written, tokenizer, vocabulary)
     ordinary = range(len(vocabulary.specials), len(vocabulary))
     names = vocabulary.symbols
@@ -95,6 +101,9 @@ def read_lexicon(path: Path) -> tuple[dict[str, tuple[str, ...]], dict[str, str]
     """Read the meters and rhymes of symbols.
 
     Each line has a symbol, a tab, its meters separated by spaces and, optionally, a tab and its rhyme.
+
+    Args:
+        path: the file, in UTF-8.
     """
     meters: dict[str, tuple[str, ...]] = {}
     rhymes: dict[str, str] = {}

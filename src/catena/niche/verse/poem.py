@@ -61,7 +61,14 @@ _CHOICE = 3
 
 @dataclass(frozen=True)
 class Poem:
-    """Lines of verse in stanzas. ``str()`` adds punctuation at the ends of lines."""
+    """Lines of verse in stanzas. ``str()`` adds punctuation at the ends of lines.
+
+    Args:
+        stanzas: the lines of each stanza.
+        topic: the topic, or None.
+        rhymes: the rhyme letter of each line.
+        log_prob: its log-probability under the language model.
+    """
 
     stanzas: tuple[tuple[str, ...], ...]
     topic: str | None

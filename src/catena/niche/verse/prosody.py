@@ -61,7 +61,12 @@ class Pronunciation:
 
 
 class Dictionary:
-    """The pronunciations of words in lowercase."""
+    """The pronunciations of words in lowercase.
+
+    Args:
+        entries: pairs of a word and its phonemes, separated by spaces; vowels end in their stress, as in ``T AH0 M
+            EY1 T OW2``.
+    """
 
     def __init__(self, entries: Iterable[tuple[str, str]]) -> None:
         self._known: dict[str, list[Pronunciation]] = {}

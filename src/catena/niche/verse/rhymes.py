@@ -140,7 +140,14 @@ def _numbered(group: Sequence[int]) -> list[int]:
 
 
 def read_rhymes(path: Path) -> dict[str, int]:
-    """Read a file of rhyme classes: each line has the symbols of one class, separated by spaces."""
+    """Read a file of rhyme classes: each line has the symbols of one class, separated by spaces.
+
+    Args:
+        path: the file, in UTF-8.
+
+    Returns:
+        The number of the class of each symbol.
+    """
     found: dict[str, int] = {}
     with open_text(path) as lines:
         for number, line in lines:

@@ -41,7 +41,15 @@ def string_to_labels(string: _String, symbols: SymbolTable | None = None) -> lis
 
 
 class Arc(NamedTuple):
-    """One arc of an automaton under construction."""
+    """One arc of an automaton under construction.
+
+    Args:
+        source: the state it leaves.
+        target: the state it reaches.
+        input: the label it reads; 0 is epsilon, -1 a failure arc.
+        output: the label it writes.
+        score: its score (log-weight).
+    """
 
     source: int
     target: int

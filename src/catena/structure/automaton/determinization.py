@@ -200,7 +200,11 @@ def label_pairs(t: Topology) -> tuple[IntArray, IntArray]:
 
 
 def is_deterministic(machine: Automaton) -> bool:
-    """Whether there is at most one initial state, no epsilon, and at most one arc for each state and label pair."""
+    """Whether there is at most one initial state, no epsilon, and at most one arc for each state and label pair.
+
+    Args:
+        machine: the automaton.
+    """
     t = machine.topology
     if machine.has_failures or ((t.input == EPSILON) & (t.output == EPSILON)).any():
         return False

@@ -57,6 +57,9 @@ def total(machine: Automaton) -> Shaped[Tensor, "..."]:
     Failure arcs are expanded first. Weights on no accepting path are not read. The total and its gradient are nan if an
     accepting path without a weight of zero reads a weight of nan or +inf.
 
+    Args:
+        machine: the automaton.
+
     Raises:
         DivergentSumError: if the sum has no value.
     """
@@ -73,7 +76,14 @@ def total(machine: Automaton) -> Shaped[Tensor, "..."]:
 
 
 def log_total(topology: Topology, weight: Tensor, initial: Tensor, final: Tensor) -> Float[Tensor, "*batch"]:
-    """The log of the sum of the weights of all paths, for each row of the batch, from log-weights."""
+    """The log of the sum of the weights of all paths, for each row of the batch, from log-weights.
+
+    Args:
+        topology: the arcs, without weights.
+        weight: score of each arc, ``*batch arcs``.
+        initial: score of starting in each state, ``*batch states``.
+        final: score of ending in each state, ``*batch states``.
+    """
     tensors = (weight, initial, final)
     if not _kernels_sum(*tensors):
         return plain_total(LogSemiring(), topology, *tensors)

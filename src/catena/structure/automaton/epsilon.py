@@ -30,6 +30,9 @@ def remove_epsilon(machine: Automaton) -> Automaton:
 
     Differentiable. Time and size grow with the number of pairs of states that epsilon paths connect.
 
+    Args:
+        machine: the automaton.
+
     Raises:
         DivergentSumError: if an epsilon cycle on an accepting path has no finite sum.
     """

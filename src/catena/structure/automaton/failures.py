@@ -64,6 +64,9 @@ def expand_failures(machine: Automaton) -> Automaton:
     """An equivalent automaton without failure arcs.
 
     Every state gets the arcs of its failure states for labels that it lacks. Size O(states × labels).
+
+    Args:
+        machine: the automaton.
     """
     if not machine.has_failures:
         return machine

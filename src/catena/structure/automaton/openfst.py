@@ -111,7 +111,15 @@ def write_openfst(
     output_symbols: SymbolTable | None = None,
     failure: int | None = None,
 ) -> None:
-    """Write an automaton to an OpenFst file, with the arguments of :func:`to_openfst`."""
+    """Write an automaton to an OpenFst file, with the arguments of :func:`to_openfst`.
+
+    Args:
+        path: the file to write.
+        machine: the automaton.
+        input_symbols: names of the labels that are read, stored with it.
+        output_symbols: names of the labels that are written.
+        failure: the label of failure arcs in the file; required if there are any.
+    """
     Path(path).write_bytes(to_openfst(machine, input_symbols, output_symbols, failure))
 
 
@@ -151,12 +159,23 @@ def _symbol_bytes(symbols: SymbolTable) -> bytes:
 
 
 def read_openfst(path: Path | str, failure: int | None = None) -> OpenFst:
-    """The automaton and the symbol tables of an OpenFst file; ``failure`` is the label of failure arcs in it."""
+    """The automaton and the symbol tables of an OpenFst file; ``failure`` is the label of failure arcs in it.
+
+    Args:
+        path: the file.
+        failure: the label of failure arcs in it.
+    """
     return from_openfst(Path(path).read_bytes(), failure, str(path))
 
 
 def from_openfst(data: bytes, failure: int | None = None, name: str = "data") -> OpenFst:
-    """The inverse of :func:`to_openfst`; ``name`` is the name of the data in error messages."""
+    """The inverse of :func:`to_openfst`; ``name`` is the name of the data in error messages.
+
+    Args:
+        data: the content of a file.
+        failure: the label of failure arcs in it.
+        name: name of the data in error messages.
+    """
     reader = _Bytes(data, name)
     if reader.numbers("<i", "the magic number")[0] != MAGIC:
         raise reader.wrong("it does not begin like an OpenFst binary file. If it is text, use read_text")

@@ -76,7 +76,11 @@ def push_damped(machine: Automaton, factor: Shaped[Tensor, ""]) -> Automaton:
 
 
 def normalize(machine: Automaton) -> Automaton:
-    """The automaton with all weights divided by their total; in the log semiring, weights become log-probabilities."""
+    """The automaton with all weights divided by their total; in the log semiring, weights become log-probabilities.
+
+    Args:
+        machine: the automaton.
+    """
     machine = push(machine)
     semiring = machine.semiring
     whole = semiring.sum(with_zero(semiring, machine.initial), dim=-1)[..., None]

@@ -18,7 +18,11 @@ from catena.structure.automaton.wfsa import EPSILON, Automaton, check_same_batch
 
 
 def union(*machines: Automaton) -> Automaton:
-    """The automaton that gives each string the sum of its weights in all automata."""
+    """The automaton that gives each string the sum of its weights in all automata.
+
+    Args:
+        machines: automata over the same semiring.
+    """
     semiring = check_same_semiring(*machines)
     check_same_batch(*machines)
     joined = _side_by_side(machines)
@@ -28,7 +32,12 @@ def union(*machines: Automaton) -> Automaton:
 
 
 def concatenate(a: Automaton, b: Automaton) -> Automaton:
-    """The automaton that accepts a string of ``a`` followed by a string of ``b``."""
+    """The automaton that accepts a string of ``a`` followed by a string of ``b``.
+
+    Args:
+        a: the first automaton.
+        b: the second, over the same semiring.
+    """
     semiring = check_same_semiring(a, b)
     check_same_batch(a, b)
     a, b = expand_failures(a), expand_failures(b)
@@ -71,7 +80,11 @@ def closure(machine: Automaton, at_least_one: bool = False) -> Automaton:
 
 
 def reverse(machine: Automaton) -> Automaton:
-    """The automaton that gives each string the weight of the reversed string."""
+    """The automaton that gives each string the weight of the reversed string.
+
+    Args:
+        machine: the automaton.
+    """
     machine = expand_failures(machine)
     t = machine.topology
     topology = Topology(t.target, t.source, t.input, t.output, t.n_states)
@@ -79,7 +92,11 @@ def reverse(machine: Automaton) -> Automaton:
 
 
 def invert(machine: Automaton) -> Automaton:
-    """The transducer with input and output exchanged."""
+    """The transducer with input and output exchanged.
+
+    Args:
+        machine: the transducer.
+    """
     if not machine.is_acceptor:
         machine = expand_failures(machine)
     t = machine.topology
@@ -105,7 +122,11 @@ def project(machine: Automaton, side: str) -> Automaton:
 
 
 def connect(machine: Automaton) -> Automaton:
-    """The automaton without states and arcs that are on no accepting path."""
+    """The automaton without states and arcs that are on no accepting path.
+
+    Args:
+        machine: the automaton.
+    """
     machine = expand_failures(machine)
     semiring, t = machine.semiring, machine.topology
     begins, ends = (nonzero(semiring, x).astype(np.int64) for x in (machine.initial, machine.final))

@@ -44,7 +44,13 @@ _Plus = Callable[[float, float], float]
 
 
 class ScoredPath(NamedTuple):
-    """A path or a string with its score (log-weight)."""
+    """A path or a string with its score (log-weight).
+
+    Args:
+        input: the labels it reads, without epsilon.
+        output: the labels it writes, without epsilon.
+        score: its score.
+    """
 
     input: tuple[int, ...]
     output: tuple[int, ...]
@@ -52,7 +58,12 @@ class ScoredPath(NamedTuple):
 
 
 def best_paths(machine: Automaton, n: int = 1) -> list[ScoredPath]:
-    """The n paths of largest weight, best first, as the labels they read and write; fewer if there are fewer."""
+    """The n paths of largest weight, best first, as the labels they read and write; fewer if there are fewer.
+
+    Args:
+        machine: the automaton.
+        n: number of paths.
+    """
     check_count("n", n, 1)
     check_one_machine("best_paths", machine)
     machine = expand_failures(machine.detach()).over(LOG)

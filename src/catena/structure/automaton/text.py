@@ -76,7 +76,15 @@ def write_text(
     output_symbols: SymbolTable | None = None,
     failure: str | int | None = None,
 ) -> None:
-    """Write an automaton to a text file in UTF-8, with the arguments of :func:`to_text`."""
+    """Write an automaton to a text file in UTF-8, with the arguments of :func:`to_text`.
+
+    Args:
+        path: the file to write.
+        machine: the automaton.
+        input_symbols: names of the labels that are read; integers if None.
+        output_symbols: names of the labels that are written.
+        failure: the label of failure arcs in the file; required if there are any.
+    """
     text = to_text(machine, input_symbols, output_symbols, failure)
     Path(path).write_text(text, encoding="utf-8", newline="\n")
 
@@ -151,7 +159,17 @@ def read_text(
     semiring: Semiring = LOG,
     dtype: torch.dtype = torch.float64,
 ) -> Automaton:
-    """An automaton from a text file in UTF-8, with the arguments of :func:`from_text`."""
+    """An automaton from a text file in UTF-8, with the arguments of :func:`from_text`.
+
+    Args:
+        path: the file, in UTF-8.
+        acceptor: whether lines have one label, not two.
+        input_symbols: names of the labels that are read; integers if None.
+        output_symbols: names of the labels that are written.
+        failure: the label of failure arcs in the file.
+        semiring: the semiring of the weights.
+        dtype: dtype of the weights.
+    """
     text = decode_text(path)
     return from_text(text, acceptor, input_symbols, output_symbols, failure, semiring, dtype, str(path))
 
