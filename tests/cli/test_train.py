@@ -14,15 +14,11 @@ import pytest
 import torch
 
 from catena.checkpoint import open_checkpoint, read_meta
-from catena.cli.train import _with_choices
-from catena.config import load, parse
+from catena.config import load
 from catena.errors import FormatError
 from catena.tasks.classify.config import ClassifyConfig
 from catena.tasks.classify.task import ClassifyTask
-from catena.tasks.lm.config import LmConfig
-from catena.tasks.spec import TASKS, detect_spec
-from catena.tasks.translate.auto import fit_to_time
-from catena.tasks.translate.config import TranslateConfig
+from catena.tasks.spec import detect_spec
 from tests.cli.conftest import TINY, Catena, environment, matches, rows, write_rows
 
 
@@ -280,15 +276,15 @@ def test_config_without_task_prints_error(catena: Catena) -> None:
     assert matches(catena("train", "-c", "odd.toml").sentence, "task in odd.toml must be the name of a task, got …")
 
 
-def test_time_chooses_a_model_and_keeps_other_options(catena: Catena, files: Path) -> None:
-    said = catena(
-        "train", files / "train.tsv", "--max-time", "20s", "--max-epochs", "2", "--patience", "1", "-o", "run"
-    )
+def test_max_time_searches_for_a_model_and_keeps_other_options(catena: Catena, files: Path) -> None:
+    said = catena("train", files / "train.tsv", "--max-time", "19s", "--patience", "1", "-o", "run")
     assert said.code == 0, said.err
-    assert said.out.startswith("task: classify\nchosen for 60 texts, ")
+    assert said.out.startswith("task: classify\ndev: 25.0% of 60 examples, enlarged")
+    assert "chosen: log-linear" in said.out
     config = config_of(Path("run"))
-    assert (config.model.kind, config.training.max_time) == ("loglinear", "20s")
-    assert (config.training.max_epochs, config.training.patience) == (2, 1)
+    assert (config.model.kind, config.data.dev_fraction) == ("loglinear", 0.25)
+    assert "search: 1 candidate in" in catena("inspect", "run").out
+    assert catena("predict", "run", files / "train.tsv").code == 0
     named = catena("train", files / "train.tsv", "--max-time", "20s", *TINY, "-o", "named")
     assert "chosen" not in named.out
 
@@ -472,31 +468,6 @@ def test_json_with_columns_of_no_task_is_rejected(tmp_path: Path) -> None:
     path.write_text(json.dumps({"title": "Soup", "text": "Boil it."}) + "\n", encoding="utf-8")
     with pytest.raises(FormatError, match=r"no label column .* only 'title', 'text'\. .*--label-column"):
         detect_spec(path)
-
-
-def test_explicit_options_override_time_based_choices(catena: Catena, tmp_path: Path) -> None:
-    path = tmp_path / "names.txt"
-    path.write_text("Anna\nBen\nClara\nDora\n" * 5, encoding="utf-8")
-    for words, kind in (([], "characters"), (["--tokenizer", "bytes"], "bytes")):
-        said = catena("train", path, "--max-time", "20s", *words, "-o", tmp_path / kind)
-        assert (said.code, said.err) == (0, "")
-        assert load(LmConfig, tmp_path / kind / "config.toml").tokenizer.kind == kind
-
-
-def test_few_pairs_get_small_batches_unless_set(tmp_path: Path) -> None:
-    path = tmp_path / "pairs.tsv"
-    path.write_text("we go\tGO WE\nthey see\tSEE THEY\n" * 5, encoding="utf-8")
-    data: dict[str, Any] = {"data": {"train": [str(path)]}, "training": {"max_time": "20s"}}
-    for given, size, rate in (
-        ({}, 100, 0.005),
-        ({"batches": {"batch_size": 64, "batch_by": "tokens"}}, 64, 0.005),
-        ({"training": {"max_time": "20s", "optimizer": "sgd"}}, 100, 0.1),
-    ):
-        fitted, (why,) = fit_to_time(parse(TranslateConfig, {**data, **given}))
-        assert "small batches" in why
-        made = _with_choices(TASKS["translate"], {**data, **given}, fitted, "the command line")
-        assert (made.model.kind, made.batches.batch_size, made.training.learning_rate) == ("recurrent", size, rate)
-        assert made.training.metric == (None if rate == 0.1 else "nats_per_token")
 
 
 def test_mostly_unknown_words_print_warning(catena: Catena, tmp_path: Path) -> None:

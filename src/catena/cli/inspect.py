@@ -14,7 +14,6 @@ from pydantic import Field
 from catena.cli.common import parse_plain, resolve_run_folder
 from catena.cli.parser import Arg, CommandOptions, UsageError
 
-
 _RUN_FILES = ("meta.json", "manifest.json", "checkpoints")
 """Files of a run or checkpoint folder. In a damaged one, some may be missing."""
 
@@ -57,6 +56,7 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _inspect_run(folder: Path, flags: InspectCommand) -> int:
+    from catena.tasks.auto.record import read_record
     from catena.tasks.load import load, load_model, task_of_model
     from catena.tasks.spec import get_spec
 
@@ -74,6 +74,8 @@ def _inspect_run(folder: Path, flags: InspectCommand) -> int:
         if meta["best"]:
             scores = ", ".join(f"{name} {_number(value)}" for name, value in meta["best"]["scores"].items())
             lines.append(f"best: step {meta['best']['step']}, {scores}")
+        search = read_record(folder)
+        lines += search.lines() if search else []
     sys.stdout.write("\n".join([*lines, *about]) + "\n")
     return 0
 

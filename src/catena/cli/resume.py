@@ -42,9 +42,14 @@ def run(argv: Sequence[str]) -> int:
     limits = {name: value for name in _LIMITS if (value := getattr(options, name)) is not None}
 
     from catena.checkpoint import read_meta
-    from catena.cli.training import make_reporter, print_result
+    from catena.cli.training import make_reporter, print_line, print_result
+    from catena.tasks.auto.search import continue_search, is_unfinished
     from catena.tasks.runs import resume_run
 
+    if is_unfinished(options.run) and not limits:
+        result = continue_search(options.run, (lambda line: None) if options.quiet else print_line)
+        print_result(result, options.quiet)
+        return 130 if result.interrupted else 0
     read_meta(resolve_run_folder(options.run))  # raises if it is not a run
     reporter = make_reporter(options.quiet, options.track, options.run)
     try:

@@ -63,13 +63,9 @@ def run(argv: Sequence[str]) -> int:
     values = _with_files(values, options, spec, words)
     config: Any = parse(spec.config_class(), values, source=source, text=text)
 
-    from catena.cli.training import TrainRequest, run_training  # torch is imported from here on
+    from catena.cli.training import TrainRequest, run_search, run_training
+    from catena.tasks.auto.table import read_candidates
 
-    chosen = [reason] if reason else []
-    if spec.tuner is not None and config.training.max_time is not None and "model" not in values:
-        fitted, why = spec.fit_to_time(config)
-        chosen += why
-        config = _with_choices(spec, values, fitted, source)
     request = TrainRequest(
         spec,
         config,
@@ -80,8 +76,11 @@ def run(argv: Sequence[str]) -> int:
         track=options.track,
         quiet=options.quiet,
         command=("catena", "train", *argv),
-        chosen=tuple(chosen),
+        chosen=(reason,) if reason else (),
     )
+    can_search = "model" not in values and options.init_from is None and options.seeds == 1
+    if can_search and config.training.max_time is not None and read_candidates(spec.name):
+        return run_search(request, values, source)
     return run_training(request)
 
 
@@ -107,21 +106,6 @@ def _with_kind(spec: TaskSpec, data: dict[str, Any], words: Sequence[str]) -> di
     named = {**data, "data": {**data.get("data", {}), "file_column": column}} if column else data
     chosen = spec.choose_kind(named, [Path(first)])
     return {**data, "model": chosen["model"]} if "model" in chosen else data
-
-
-def _with_choices(spec: TaskSpec, values: dict[str, Any], fitted: Any, source: str) -> Any:
-    """The config with the model that fits the time limit, and its other values that the user did not set."""
-    schema = spec.config_class()
-    values = {**values, "model": fitted.model.model_dump()}
-    config: Any = parse(schema, values, source=source)
-    for name in ("tokenizer", "batches"):
-        if name not in values and getattr(fitted, name, None) != getattr(config, name, None):
-            values[name] = getattr(fitted, name).model_dump()
-    if set(values.get("training", {})) <= {"max_time"}:
-        for name in ("learning_rate", "metric"):
-            if getattr(fitted.training, name) != getattr(config.training, name):
-                values["training"] = {**values.get("training", {}), name: getattr(fitted.training, name)}
-    return parse(schema, values, source=source)
 
 
 # --- the task ---------------------------------------------------------------------------------------------------------

@@ -6,10 +6,10 @@ import contextlib
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from catena.checkpoint import RUNS, is_run, write_text_atomically
 from catena.errors import CheckpointError, ConfigError
@@ -19,6 +19,10 @@ from catena.tasks.runs import train_run
 from catena.tasks.spec import TaskSpec
 from catena.tasks.writing import to_json
 from catena.training.report import LinesReporter, Reporter, ReporterGroup, SilentReporter
+from catena.training.run import make_room
+
+if TYPE_CHECKING:
+    from catena.tasks.auto.table import Candidate
 
 
 @dataclass(frozen=True)
@@ -44,7 +48,7 @@ def run_training(plan: TrainRequest) -> int:
     config = plan.config
     if plan.spec.has_examples:
         config = config.model_copy(update={"data": with_absolute_paths(config.data)})
-    folder = plan.output or next_folder(plan.spec.name, config)
+    folder = plan.output or next_folder(f"{plan.spec.name}-{config.model.kind}")
     parts = list(_parts(config, plan.seeds))
     for name, _ in parts:
         check_run_folder_is_free(folder if len(parts) == 1 else folder / name, plan.overwrite)
@@ -70,6 +74,39 @@ def run_training(plan: TrainRequest) -> int:
         results.append((name, trained))
     _summarize(results, folder)
     return 0
+
+
+def run_search(
+    plan: TrainRequest,
+    values: dict[str, Any],
+    source: str,
+    candidates: Sequence[tuple[Candidate, dict[str, Any]]] | None = None,
+) -> int:
+    """Train the best model that a search finds within the time limit, and print the result.
+
+    Args:
+        plan: the options of the command, with the config without a model.
+        values: the config values that the user set.
+        source: where they come from, for errors.
+        candidates: the candidates of ``catena tune``; default: those of the task's table.
+    """
+    from catena.tasks.auto.search import search_model
+
+    folder = plan.output or next_folder(f"{plan.spec.name}-{'auto' if candidates is None else 'tune'}")
+    check_run_folder_is_free(folder, plan.overwrite)
+    if folder.is_dir() and any(folder.iterdir()):
+        make_room(folder, plan.overwrite)
+    note = (lambda line: None) if plan.quiet else print_line
+    for line in plan.chosen:
+        note(line)
+    paths = with_absolute_paths(plan.config.data).model_dump(include=set(plan.config.data.PATHS))
+    named = {**values, "data": {**values.get("data", {}), **{key: value for key, value in paths.items() if value}}}
+    seconds = plan.config.training.max_seconds
+    result = search_model(
+        plan.spec, named, folder, seconds, note, command=plan.command, source=source, candidates=candidates
+    )
+    print_result(result, plan.quiet)
+    return 130 if result.interrupted else 0
 
 
 def check_run_folder_is_free(folder: Path, overwrite: bool) -> None:
@@ -156,9 +193,8 @@ def with_absolute_paths(data: Any) -> Any:
     )
 
 
-def next_folder(task: str, config: Any) -> Path:
+def next_folder(stem: str) -> Path:
     """The next free folder, such as runs/classify-cnn-001."""
-    stem = f"{task}-{config.model.kind}"
     taken = [int(m[1]) for p in RUNS.glob(f"{stem}-*") if (m := re.fullmatch(rf"{re.escape(stem)}-(\d+)", p.name))]
     return RUNS / f"{stem}-{max(taken, default=0) + 1:03d}"
 

@@ -45,6 +45,7 @@ class Splits:
         folds: number of parts for cross-validation, each the test set of one run.
         test_fraction: fraction of the examples in test, if there are no folds.
         seed: seed of ``random``.
+        train_on_dev: whether the examples of dev are also in train, so that a last model can use all data.
 
     ``ceil(fraction * n)`` of n examples are held out, at least one and at most all but one. Examples with equal keys
     stay together where a set of the exact size allows it.
@@ -55,6 +56,7 @@ class Splits:
     folds: int | None = None
     test_fraction: float = 0.0
     seed: int = 0
+    train_on_dev: bool = False
 
     def __post_init__(self) -> None:
         for name in ("dev_fraction", "test_fraction"):
@@ -98,7 +100,7 @@ class Splits:
         dev = rest[:0]
         if self.dev_fraction:
             rest, dev = self._hold_out(rest, self.dev_fraction, len(rest) + len(test), "dev", keys, labels, sizes)
-        return SplitRows(rest, dev, test)
+        return SplitRows(np.union1d(rest, dev) if self.train_on_dev else rest, dev, test)
 
     def _hold_out(
         self,

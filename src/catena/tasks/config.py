@@ -74,6 +74,9 @@ class SplitConfig(Config):
 
     dev_fraction: float = Field(0.1, gt=0, lt=1)
     """Fraction of the training data used as dev set if no dev file is given. It does not depend on the seed."""
+    train_on_dev: bool = False
+    """Also train on the examples that are split off as dev set, whose scores are then too high. Set the number of steps
+    that a run without this option found best."""
 
     def split_method(self) -> SplitMethod:
         """How examples are assigned to dev."""
@@ -83,7 +86,8 @@ class SplitConfig(Config):
         """The split for this config, given which files there are."""
         from catena.data.splits import Splits
 
-        return Splits(dev_fraction=0.0 if has_dev else self.dev_fraction, by=self.split_method(), seed=seed)
+        fraction = 0.0 if has_dev else self.dev_fraction
+        return Splits(fraction, by=self.split_method(), seed=seed, train_on_dev=self.train_on_dev)
 
 
 class FoldsConfig(SplitConfig):

@@ -164,7 +164,10 @@ class FitTraining(Training):
         if test:
             run.append_metrics({"step": 1, "part": "test", **test})
         place = written.folder
-        return RunResult("fitted", 1, seconds, task.metric, 1, scores, place, place, run.path, task.next_commands)
+        higher = task.find_metric(task.metric).higher_is_better
+        return RunResult(
+            "fitted", 1, seconds, task.metric, 1, scores, place, place, run.path, task.next_commands, higher
+        )
 
 
 class SteppedTraining(FitTraining):

@@ -57,11 +57,14 @@ def train(
     Args:
         files: one or more training files.
         task: the name of the task; detected from the first file if None.
-        options: config options by the names that they have on the command line, such as ``{"max_epochs": 5}``.
+        options: config options by the names that they have on the command line, such as ``{"max_epochs": 5}``. With
+            ``max_time`` and without ``model``, the model is searched for.
         output: the run folder to create.
         overwrite: replace an older run.
         reporter: receives the progress; None for silence.
     """
+    from catena.tasks.auto.search import search_model
+    from catena.tasks.auto.table import read_candidates
     from catena.tasks.spec import detect_spec
     from catena.training.report import SilentReporter
 
@@ -74,6 +77,10 @@ def train(
     values = spec.estimator_class(str(given.get("model", "")))(**given).config_values()
     values.setdefault("data", {})["train"] = [str(Path(path).resolve()) for path in paths]
     config = configs.parse(spec.config_class(), values, source="train")
+    if config.training.max_time is not None and "model" not in given and read_candidates(spec.name):
+        note = reporter.note if reporter else (lambda words: None)
+        search_model(spec, values, Path(output), config.training.max_seconds, note, source="train")
+        return load(output)
     train_run(config, Path(output), reporter or SilentReporter(), overwrite=overwrite)
     return load(output)
 

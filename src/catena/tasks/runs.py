@@ -37,6 +37,7 @@ def train_run(
     overwrite: bool = False,
     command: Sequence[str] = (),
     examples: Mapping[str, Iterable[Any]] | None = None,
+    is_trial: bool = False,
 ) -> TrainResult:
     """Train into a new run folder, from scratch or from the weights of an old run.
 
@@ -48,6 +49,7 @@ def train_run(
         overwrite: replace an existing folder.
         command: the command line, stored in the run.
         examples: the examples of ``train`` and optionally ``dev`` and ``test``, instead of the files of the config.
+        is_trial: neither score the test set nor fit baselines, which :func:`conclude_run` does later.
     """
     from catena.training.device import set_threads
 
@@ -66,7 +68,7 @@ def train_run(
     if old is not None:
         _check_start(spec, config, old)
     check_baselines(config)
-    sources = Sources(family, config, examples)
+    sources = Sources(family, config, examples, has_test=not is_trial)
     training = family.prepare(config, sources, origin)
     if old is not None:
         training.load_weights(old)
@@ -82,26 +84,31 @@ def train_run(
             reporter.note(warning)
             run.log(warning)
         result = training.train(run, reporter, saves_start=old is not None or origin.pretrained is not None)
-        return add_baselines(result, config, Sources(family, config, examples), load_task)
+        return result if is_trial else add_baselines(result, config, Sources(family, config, examples), load_task)
 
 
-def resume_run(folder: Path, reporter: Reporter, limits: Mapping[str, object] = NO_LIMITS) -> TrainResult:
+def resume_run(
+    folder: Path, reporter: Reporter, limits: Mapping[str, object] = NO_LIMITS, *, is_trial: bool = False
+) -> TrainResult:
     """Resume a run from its last complete checkpoint.
 
     Args:
         folder: the run folder.
         reporter: receives the progress.
         limits: new values of ``max_epochs``, ``max_steps``, ``max_time`` or ``patience``, stored in the run's config.
+        is_trial: as in :func:`train_run`.
     """
     run = open_run(folder)
     spec = read_spec(folder / CONFIG)
     if not spec.has_examples:
         return spec.get_runner().resume(folder, reporter, limits)
     with lock_run(folder):
-        return _resume(run, spec, reporter, limits)
+        return _resume(run, spec, reporter, limits, is_trial)
 
 
-def _resume(run: RunFolder, spec: TaskSpec, reporter: Reporter, limits: Mapping[str, object]) -> TrainResult:
+def _resume(
+    run: RunFolder, spec: TaskSpec, reporter: Reporter, limits: Mapping[str, object], is_trial: bool
+) -> TrainResult:
     from catena.tasks.fitted import FittedTask, SteppedTask
     from catena.training.device import set_threads
 
@@ -117,13 +124,27 @@ def _resume(run: RunFolder, spec: TaskSpec, reporter: Reporter, limits: Mapping[
     before = config.training
     config = load_config(spec.config_class(), folder, last, limits, getattr(family, "filled_keys", ()))
     origin = _origin(config, None if issubclass(family, FittedTask) else last)
-    training = family.prepare(config, Sources(family, config), origin)
+    training = family.prepare(config, Sources(family, config, has_test=not is_trial), origin)
     if limits and before != config.training and config.training.schedule in ("cosine", "linear"):
         reporter.note(
             f"the {config.training.schedule} learning rate schedule now ends at the new last step: the result differs "
             f"from a run that had this limit from the start"
         )
-    return add_baselines(training.resume(run, reporter), config, Sources(family, config), load_task)
+    result = training.resume(run, reporter)
+    return result if is_trial else add_baselines(result, config, Sources(family, config), load_task)
+
+
+def conclude_run(folder: Path, config: Any) -> TrainResult:
+    """Score the test set, if any, with the best checkpoint of a trial, and fit the baselines of its config."""
+    task = load_task(folder, config.machine.device)
+    family, run = type(task), open_run(folder)
+    best = [row for row in run.metrics() if row.get("best")][-1]
+    scores: dict[str, float] = {}
+    if "test" in (sources := Sources(family, config)):
+        scores = task.evaluate(list(sources.read("test"))).scores()
+        run.append_metrics({"step": best["step"], "part": "test", **scores})
+    result = TrainResult(folder, config.training.metric or task.metric, best["scores"], scores)
+    return add_baselines(result, config, Sources(family, config), load_task)
 
 
 def load_task(folder: Path, device: str = "auto", seed: int | None = None) -> BaseTask[Any, Any, Any, Any]:

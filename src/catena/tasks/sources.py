@@ -29,10 +29,14 @@ class Sources(Generic[E]):
         family: the class of the task, which reads them.
         config: the config with the files.
         given: examples of ``train`` and optionally ``dev`` and ``test``, instead of the files of these parts.
+        has_test: whether the test set is used, if the config has one.
     """
 
-    def __init__(self, family: Any, config: Any, given: Mapping[str, Iterable[E]] | None = None) -> None:
+    def __init__(
+        self, family: Any, config: Any, given: Mapping[str, Iterable[E]] | None = None, *, has_test: bool = True
+    ) -> None:
         self.family, self.config, self.given = family, config, {} if given is None else given
+        self.has_test = has_test
         self.counter = ReadCounter()
 
     def __contains__(self, part: str) -> bool:
@@ -52,7 +56,8 @@ class Sources(Generic[E]):
 
     def _all_files(self) -> dict[str, Path]:
         files = self.config.data.example_files().items()
-        return {name: path for name, path in files if name.partition("-")[0] not in self.given}
+        unused = {*self.given, *(() if self.has_test else ("test",))}
+        return {name: path for name, path in files if name.partition("-")[0] not in unused}
 
     def describe(self) -> list[str]:
         """The format of each file and how it was recognized."""

@@ -36,7 +36,6 @@ class TaskSpec:
         estimator: its estimator, which :func:`catena.load` returns.
         estimators: the estimators of kinds of models that have another one.
         chooser: a function that returns the kind of model for the training files if the user names none, or None.
-        tuner: a function that chooses a model for the data, the machine and a time limit.
         example: the files and options of an example of ``catena train``.
         main_options: the most important options of the model, for the short help.
         implied_by: options that only this task has, so that they imply it.
@@ -53,7 +52,6 @@ class TaskSpec:
     estimator: str = ""
     estimators: Mapping[str, str] = field(default_factory=dict)
     chooser: str | None = None
-    tuner: str | None = None
     example: str = "FILE"
     main_options: tuple[str, ...] = ("model",)
     implied_by: tuple[str, ...] = ()
@@ -96,12 +94,6 @@ class TaskSpec:
     def load_config(self, path: Path) -> Any:
         """The config in a file."""
         return configs.load(self.config_class(), path)
-
-    def fit_to_time(self, config: Any) -> tuple[Any, list[str]]:
-        """The config with a model that fits the data, the machine and the time limit, and lines that explain it."""
-        if self.tuner is None:
-            raise ConfigError(f"max_time cannot choose a model for the task {self.name}. Name one with --model.")
-        return _import(self.tuner)(config)
 
 
 def _import(name: str) -> Any:
@@ -155,6 +147,7 @@ for _spec in (
             **dict.fromkeys(("tree_lstm", "recursive", "mv_rnn", "rntn"), ".classify.trees.task:TreeTask"),
             "picture": ".classify.media.pictures:PictureTask",
             "sound": ".classify.media.sounds:SoundTask",
+            **dict.fromkeys(("loglinear", "perceptron"), ".classify.linear.task:LinearTask"),
             "": ".classify.task:ClassifyTask",
         },
         formats=(
@@ -164,7 +157,6 @@ for _spec in (
         estimator=".classify.estimator:TextClassifier",
         estimators=dict.fromkeys(("picture", "sound"), ".classify.media.estimator:MediaClassifier"),
         chooser=".classify.media.data:choose_kind",
-        tuner=".classify.auto:fit_to_time",
         example="reviews.csv --dev dev.csv --max-time 5m -o runs/reviews",
         main_options=("model", "encoder", "tokenizer", "multilabel", "pretrained"),
         guide="classify.md",
@@ -186,17 +178,19 @@ for _spec in (
     ),
     TaskSpec(
         name="lm",
-        summary="language models: score, complete and compare text",
+        summary="language models: score, complete and compare text, or recordings",
         config=".lm.config:LmConfig",
         options=".lm.config:LmOptions",
         families={
             "ngram": ".lm.counted:NgramLmTask",
             "mixture": ".lm.counted:MixtureLmTask",
+            "wavenet": ".lm.sound.task:SoundLmTask",
             "": ".lm.neural:NeuralLmTask",
         },
         formats=("text",),
         estimator=".lm.estimator:LanguageModel",
-        tuner=".lm.auto:fit_to_time",
+        estimators={"wavenet": ".lm.sound.estimator:SoundModel"},
+        chooser=".lm.sound.data:choose_kind",
         example="book.txt --model lstm --tokenizer characters --max-time 10m -o runs/book",
         main_options=("model", "order", "tokenizer", "unit", "objective"),
         guide="lm.md",
@@ -213,7 +207,6 @@ for _spec in (
         },
         formats=("columns",),
         estimator=".tag.estimator:Tagger",
-        tuner=".tag.auto:fit_to_time",
         example="news.conll --dev dev.conll --max-time 5m -o runs/ner",
         main_options=("model", "structure", "encoder", "scheme", "segment", "pretrained"),
         guide="tag.md",
@@ -232,7 +225,6 @@ for _spec in (
         },
         formats=("conllu", "brackets"),
         estimator=".parse.estimator:Parser",
-        tuner=".parse.config:fit_to_time",
         example="train.conllu --dev dev.conllu --max-time 5m -o runs/parser",
         main_options=("model", "encoder", "loss", "trees", "pretrained"),
         guide="parse.md",
@@ -244,7 +236,6 @@ for _spec in (
         options=".point.config:PointOptions",
         families={"": ".point.task:PointTask"},
         estimator=".point.estimator:Pointer",
-        tuner=".point.task:fit_to_time",
         example="--problem hull --size 20 --max-time 10m -o runs/hull",
         main_options=("problem", "size", "rule", "encoder", "decoder", "objective"),
         guide="point.md",
@@ -268,7 +259,6 @@ for _spec in (
         families={"": ".translate.task:TranslateTask"},
         formats=("tmx",),
         estimator=".translate.estimator:Translator",
-        tuner=".translate.auto:fit_to_time",
         example="--source train.en --target train.de --max-time 10m -o runs/en-de",
         main_options=("model", "tokenizer", "joint", "source", "target", "swap", "metrics"),
         implied_by=("source", "target", "source-column", "target-column"),
@@ -286,7 +276,6 @@ for _spec in (
         },
         formats=("dictionary",),
         estimator=".transduce.estimator:Transducer",
-        tuner=".transduce.config:fit_to_time",
         example="cmudict.dict --strip 012 -o runs/pronunciation",
         main_options=("model", "source_tokens", "target_tokens", "lowercase", "strip", "swap"),
         guide="transduce.md",
@@ -305,7 +294,6 @@ for _spec in (
         },
         formats=("dialogue",),
         estimator=".converse.estimator:Responder",
-        tuner=".converse.config:fit_to_time",
         example="chats.jsonl --model dual --max-time 5m -o runs/chat",
         main_options=("model", "against", "encoder", "window", "clusters"),
         implied_by=("context-column", "response-column"),
@@ -339,11 +327,22 @@ for _spec in (
         options=".compose.config:ComposeOptions",
         families={"": ".compose.task:ComposeTask"},
         estimator=".compose.estimator:Composer",
-        tuner=".compose.config:fit_to_time",
         example="recipes.jsonl --max-time 30m -o runs/recipes",
         main_options=("model", "item_words", "d", "search"),
         implied_by=("goal-column", "items-column"),
         guide="compose.md",
+    ),
+    TaskSpec(
+        name="caption",
+        summary="a sentence for each picture, with the part of the picture that each word attends to",
+        config=".caption.config:CaptionConfig",
+        options=".caption.config:CaptionOptions",
+        families={"": ".caption.task:CaptionTask"},
+        estimator=".caption.estimator:Captioner",
+        example="captions.tsv --images pictures -o runs/captions",
+        main_options=("model", "encoder", "images", "features", "d", "blind"),
+        implied_by=("caption-column", "images"),
+        guide="caption.md",
     ),
 ):
     TASKS.register(_spec.name)(_spec)

@@ -429,6 +429,8 @@ class TrainingLoop:
             last=run.folder_of(state.step) if run else None,
             run=run.path if run else None,
             what_next=self.task.what_next,
+            higher_is_better=self.higher_is_better,
+            evaluation_seconds=self.evaluation_seconds,
         )
 
 

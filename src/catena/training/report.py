@@ -75,6 +75,10 @@ class RunResult:
     run: Path | None
     what_next: tuple[str, ...] = ("evaluate RUN FILE", "predict RUN FILE")
     """Commands to suggest next, with RUN for the run folder."""
+    higher_is_better: bool = True
+    """Whether higher values of the metric are better."""
+    evaluation_seconds: float = 0.0
+    """Time of one evaluation on dev."""
 
     @property
     def interrupted(self) -> bool:

@@ -171,7 +171,7 @@ def create_run(
     if path.exists() and not path.is_dir():
         raise CheckpointError(f"Cannot write the run to {path}: it is a file. Choose another --output.")
     if path.is_dir() and any(item.name != files.LOCK for item in path.iterdir()):
-        _make_room(path, overwrite)
+        make_room(path, overwrite)
     (path / files.CHECKPOINTS).mkdir(parents=True, exist_ok=True)
     hashes = {
         name: {"path": str(file), "size": local_copy(file).stat().st_size, "sha256": files.file_sha256(file)}
@@ -192,7 +192,8 @@ def open_run(path: Path) -> RunFolder:
     return RunFolder(path)
 
 
-def _make_room(path: Path, overwrite: bool) -> None:
+def make_room(path: Path, overwrite: bool) -> None:
+    """Remove the run in a folder. Raise CheckpointError if it must not be replaced, or is something else."""
     is_run = (path / files.META).is_file() and (path / files.CHECKPOINTS).is_dir()
     if not is_run:
         raise CheckpointError(

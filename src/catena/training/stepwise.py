@@ -225,5 +225,5 @@ class _StepwiseLoop:
         best = run.best() if best_step is not None else None
         return RunResult(
             reason, state.step, self._seconds(), self.metric, best_step, scores, best, run.folder_of(state.step),
-            run.path, self.model.next_commands,
+            run.path, self.model.next_commands, self.model.higher_is_better,
         )  # fmt: skip

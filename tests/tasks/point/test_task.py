@@ -20,7 +20,7 @@ from catena.tasks.neural import NetworkTraining
 from catena.tasks.point.config import PointConfig, PointOptions
 from catena.tasks.point.data import PointEncoding
 from catena.tasks.point.search import PointEvaluation
-from catena.tasks.point.task import PointTask, fit_to_time
+from catena.tasks.point.task import PointTask
 from catena.tasks.runs import load_task, train_run
 from catena.tasks.sources import Sources
 from catena.tasks.writing import PredictionWriter
@@ -221,9 +221,3 @@ def test_training_starts_from_an_old_run_of_the_same_kind(tmp_path: Path) -> Non
         train_run(config(model={"glimpses": 0}), tmp_path / "x", SilentReporter(), init_from=tmp_path / "old")
     with pytest.raises(CheckpointError, match="cannot be read"):
         PointEncoding.load(tmp_path)
-
-
-def test_fit_to_time_chooses_a_model() -> None:
-    quick, lines = fit_to_time(config())
-    assert "2 layers" in lines[0]
-    assert quick.model.d == 64

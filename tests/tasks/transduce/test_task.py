@@ -17,7 +17,7 @@ from catena.randomness import Randomness
 from catena.tasks.base import Origin
 from catena.tasks.runs import load_task, resume_run, train_run
 from catena.tasks.sources import Sources
-from catena.tasks.transduce.config import TransduceConfig, TransduceOptions, fit_to_time
+from catena.tasks.transduce.config import TransduceConfig, TransduceOptions
 from catena.tasks.transduce.evaluation import TransduceEvaluation
 from catena.tasks.transduce.network import NetworkTransduceTask
 from catena.tasks.transduce.predict import TransductionPrediction
@@ -275,12 +275,6 @@ def test_load_damaged_folder_names_the_file(tmp_path: Path) -> None:
     (tmp_path / "symbols.json").write_text("[1]", encoding="utf-8")
     with pytest.raises(CheckpointError, match=r"symbols\.json"):
         load_alphabets(tmp_path)
-
-
-def test_fit_to_time_chooses_the_joint_model(words: Path) -> None:
-    made, lines = fit_to_time(config(words, "edit"))
-    assert made.model.kind == "joint"
-    assert "joint n-gram model" in lines[0]
 
 
 def test_search_and_metric_of_a_network_can_be_set(words: Path, tmp_path: Path) -> None:

@@ -24,7 +24,6 @@ from catena.seq2seq.recurrent import RecurrentEncoderDecoder
 from catena.tasks.base import Origin
 from catena.tasks.runs import load_task, train_run
 from catena.tasks.sources import Sources
-from catena.tasks.translate.auto import choose, fit_to_time
 from catena.tasks.translate.candidates import Candidates
 from catena.tasks.translate.config import TranslateConfig, TranslateOptions
 from catena.tasks.translate.evaluation import TranslateEvaluation
@@ -701,22 +700,6 @@ def test_without_sacrebleu_perplexity_is_used_and_set_metrics_raise(
     assert without.lines()[-1].startswith("not scored: bleu, bleu_lowercase, chrf, ter (")
     monkeypatch.undo()
     assert evaluate(made, files / "dev.tsv").scores().keys() >= {"bleu", "chrf", "ter", "perplexity"}
-
-
-def test_choose_model_by_pairs_and_time() -> None:
-    many, why = choose(29_000, 900_000, 8000, 3600.0, 1e11)
-    assert many.kind == "transformer"
-    assert "a Transformer with" in why
-    assert choose(29_000, 900_000, 8000, 3600.0, 1e9)[0].kind == "recurrent"
-    few, why = choose(300, 6_000, 1000, 60.0, 1e10)
-    assert few.kind == "recurrent"
-    assert "few pairs" in why
-
-
-def test_fit_to_time_chooses_a_model(files: Path) -> None:
-    made, lines = fit_to_time(toy_config(files, training={"max_time": "30s"}))
-    assert made.model.kind == "recurrent"
-    assert lines[0].startswith("chosen for 195 pairs in 30 s: a GRU")
 
 
 @pytest.mark.parametrize("accumulate", [1, 4])

@@ -144,12 +144,3 @@ class ComposeConfig(Config):
                 "coverage."
             )
         return self
-
-
-def fit_to_time(config: ComposeConfig) -> tuple[ComposeConfig, list[str]]:
-    """The config with a small model that is trained until the time limit, and a line about the choice."""
-    small = ChecklistConfig(d=256, d_embedding=128)
-    values = {**config.model_dump(exclude={"model", "training"}), "model": small}
-    return ComposeConfig.model_validate(values), [
-        "chosen: a checklist model of 256 units, trained until the time limit"
-    ]

@@ -241,9 +241,3 @@ class ConverseConfig(Config):
                 f"model.encoder.max_length must be at least data.max_length = {self.data.max_length} if positions are "
                 f"learned, got {longest}. Set it to {self.data.max_length}."
             )
-
-
-def fit_to_time(config: ConverseConfig) -> tuple[ConverseConfig, list[str]]:
-    """The config with BM25, which needs no training time, and a line about the choice."""
-    values = {**config.model_dump(exclude={"model", "training"}), "model": BM25Config(against="both")}
-    return ConverseConfig.model_validate(values), ["chosen: BM25, which needs seconds for any time limit"]

@@ -142,8 +142,3 @@ def _format_of(files: dict[str, Any]) -> str | None:
         return detect_format(Path(str(next(iter(train)))), files.get("encoding")).format
     except (CatenaError, OSError):
         return None  # the reader reports what is wrong with the file
-
-
-def fit_to_time(config: ParseConfig) -> tuple[ParseConfig, list[str]]:
-    """The config, whose model is the same for any time limit, and a line that says so."""
-    return config, [f"a parser of kind {config.model.kind}, trained for {config.training.max_time}"]

@@ -16,7 +16,6 @@ from torch import Tensor
 from catena.data.batches import BatchPlan
 from catena.data.reading import ReadCounter
 from catena.draw.picture import Picture
-from catena.encoders.config import RecurrentConfig, TransformerConfig
 from catena.errors import ConfigError, DataError, FormatError
 from catena.metrics.measure import Metric
 from catena.niche.geometry.problems import PROBLEMS
@@ -24,7 +23,6 @@ from catena.randomness import Randomness
 from catena.registry import did_you_mean
 from catena.search.hypothesis import Hypothesis
 from catena.seq2seq.pointer import PointerInputs, PointerNetwork, PointReader, build_pointer
-from catena.seq2seq.pointer_config import PointerNetworkConfig
 from catena.tasks.base import DataParts, Origin
 from catena.tasks.neural import Dataset, NetworkTraining, NeuralTask, PlannedEpoch
 from catena.tasks.point.config import NEXT_COMMANDS, PointConfig, PointOptions
@@ -42,11 +40,8 @@ from catena.tasks.point.predict import PointPrediction
 from catena.tasks.point.reinforce import reinforced_loss
 from catena.tasks.point.search import PointEvaluation, hypothesis_positions, point_tensors, predict_positions, search
 from catena.tasks.sources import Sources
-from catena.training.config import parse_duration
 from catena.training.task import BatchLoss, EpochPlan
 
-_SHORT = 600.0
-"""Training time in seconds below which a smaller network learns more."""
 _TRUNCATED = "{n} output{s} {was} truncated at the length of the longest training target, without an end symbol"
 
 
@@ -339,16 +334,3 @@ def drawing_lines(positions: tuple[int, ...], problem: str) -> list[tuple[int, .
     if problem == "delaunay":
         return [(*positions[i : i + 3], positions[i]) for i in range(0, len(positions) - 2, 3)]
     return [(*positions, positions[0])] if problem == "tsp" and positions else [positions]
-
-
-def fit_to_time(config: PointConfig) -> tuple[PointConfig, list[str]]:
-    """The config with a network that fits the time limit, and a line about the choice."""
-    model, why = PointerNetworkConfig(), "a pointer network with a Transformer of 3 layers of 128 units"
-    if parse_duration(config.training.max_time or "5m") < _SHORT:
-        model = PointerNetworkConfig(
-            d=64,
-            encoder=TransformerConfig(d=64, n_heads=4, n_layers=2, d_ff=256, positions="none", dropout=0.0),
-            decoder=RecurrentConfig(d=64, bidirectional=False),
-        )
-        why = "a pointer network with a Transformer of 2 layers of 64 units"
-    return config.model_copy(update={"model": model}), [f"chosen: {why}"]

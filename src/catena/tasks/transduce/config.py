@@ -108,10 +108,3 @@ class TransduceConfig(Config):
                 f"Unknown training.metric {metric!r} of a transducer: {did_you_mean(str(metric), METRICS)}"
             )
         return self
-
-
-def fit_to_time(config: TransduceConfig) -> tuple[TransduceConfig, list[str]]:
-    """The config with a joint model, which suits any time limit, and a line that says so."""
-    values = {**config.model_dump(exclude={"model", "training"}), "model": JointConfig()}
-    why = "a joint n-gram model, which needs about a minute for 100,000 pairs for any time limit"
-    return TransduceConfig.model_validate(values), [f"chosen: {why}"]

@@ -1,0 +1,384 @@
+"""The search for the best model that the data and the time allow: successive halving of the candidates of a task.
+
+Every candidate is trained for a short time, the better third is resumed for longer, and the last ones, one for each
+core, are trained until the time is over, with a learning rate that falls to 0. The best on dev becomes the run.
+Candidates are ordinary runs that are resumed exactly, so a search that was killed continues where it was. Imports no
+torch: training happens in the processes of :mod:`catena.tasks.auto.trials`.
+
+Jamieson & Talwalkar (2016). Tested in tests/tasks/auto/test_search.py.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from multiprocessing.connection import wait
+from pathlib import Path
+from typing import Any
+
+from catena.checkpoint import LOG, META
+from catena.config import parse
+from catena.errors import CatenaError, CheckpointError, DataError
+from catena.tasks.auto.record import TRIALS, SearchRecord, Trial, plan_slices, read_record
+from catena.tasks.auto.table import Candidate, DataSize, read_ranking, suitable
+from catena.tasks.auto.trials import Conclusion, Examination, Job, Outcome, Slice, Worker
+from catena.tasks.base import TrainResult
+from catena.tasks.spec import TaskSpec, get_spec
+from catena.training.interrupt import Interruption
+
+_FRACTIONS = (0.3, 0.3)
+"""Fractions of the time for the first rungs; the last candidates take the rest."""
+_RESERVE = 0.04
+"""Fraction of the time that is left for loading the best model and scoring the test set."""
+_MIN_LEFT = 0.1
+"""Smallest fraction of the time for the search, even if reading the data took longer."""
+_GRACE = 0.05
+"""Fraction of the time after which a candidate that ignores its limit is stopped."""
+_MIN_DEV = 200
+"""Number of dev examples that can tell candidates apart."""
+_MAX_DEV_FRACTION = 0.25
+_MAX_WORKERS = 8
+_AGAIN = "again"
+"""The folder of the best candidate while it is trained on train and dev."""
+_REFIT = 0.4
+"""Fraction of the time for training the best candidate again on train and dev, if dev was split off train."""
+_ENOUGH = 0.5
+"""Smallest fraction of the steps of the best candidate with which it is trained again."""
+_LONGER = 3
+"""A candidate that was still improving is trained again for at most this many times its steps, if there is time."""
+_ROUNDS = 3
+"""How often the last candidates are resumed if they end before the deadline."""
+_UNUSED = 0.1
+"""Fraction of the time that may stay unused."""
+_EVALUATIONS = 20
+_EVALUATING = 0.15
+"""Number of evaluations of the last candidates, and the fraction of their time that these may take."""
+_STEPS_SAFETY = 0.95
+"""Fraction of the remaining steps, by the speed so far, at which the learning rate reaches 0."""
+
+
+def search_model(
+    spec: TaskSpec,
+    values: Mapping[str, Any],
+    folder: Path,
+    seconds: float,
+    note: Callable[[str], None],
+    *,
+    command: Sequence[str] = (),
+    source: str = "the command line",
+    candidates: Sequence[tuple[Candidate, dict[str, Any]]] | None = None,
+) -> TrainResult:
+    """Train the best model that a search finds within a time limit into a run folder.
+
+    Args:
+        spec: the task.
+        values: the config values that the user set, with absolute paths. Candidates keep them.
+        folder: the run folder, which must not exist.
+        seconds: the time limit.
+        note: receives lines about the progress.
+        command: the command line, stored in the run.
+        source: where the values come from, for errors.
+        candidates: the candidates with their config values, instead of those of the task's table.
+    """
+    began = time.monotonic()
+    with _workers(values) as workers:
+        size = _examine(workers[0], spec, values)
+        values, n_dev, fraction = _with_dev(spec, values, size, note)
+        found = suitable(spec, values, size, seconds, source) if candidates is None else candidates
+        trials = [Trial(candidate.name, candidate.about, _with_data(its, values)) for candidate, its in found]
+        record = SearchRecord(
+            spec.name, seconds, size.n_train, n_dev, tuple(command), trials=trials, dev_fraction=fraction
+        )
+        folder.mkdir(parents=True, exist_ok=True)
+        record.write(folder)
+        return _Search(record, folder, workers[:1] if size.has_gpu else workers, note, began).run()
+
+
+def continue_search(folder: Path, note: Callable[[str], None]) -> TrainResult:
+    """Continue a search that was interrupted or killed."""
+    record = read_record(folder)
+    if record is None or record.winner:
+        raise CheckpointError(f"{folder} has no unfinished search. Run 'catena resume {folder}' to train its model.")
+    began = time.monotonic() - record.spent
+    values = record.trials[0].values
+    with _workers(values) as workers:
+        size = _examine(workers[0], get_spec(record.task), values)
+        return _Search(record, folder, workers[:1] if size.has_gpu else workers, note, began).run()
+
+
+def is_unfinished(folder: Path) -> bool:
+    """Whether a folder holds a search that can be continued."""
+    record = read_record(folder)
+    return record is not None and not record.winner
+
+
+def _with_data(its: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a candidate with the dev set of the search."""
+    return {**its, "data": values.get("data", {})}
+
+
+@contextmanager
+def _workers(values: Mapping[str, Any]) -> Iterator[list[Worker]]:
+    threads = values.get("machine", {}).get("threads")
+    n = int(threads) if isinstance(threads, int) else len(os.sched_getaffinity(0)) if _HAS_AFFINITY else os.cpu_count()
+    workers = [Worker() for _ in range(max(1, min(n or 1, _MAX_WORKERS)))]
+    try:
+        yield workers
+    finally:
+        for worker in workers:
+            worker.close()
+
+
+_HAS_AFFINITY = hasattr(os, "sched_getaffinity")
+
+
+def _examine(worker: Worker, spec: TaskSpec, values: Mapping[str, Any]) -> DataSize:
+    worker.start(Examination(spec.name, dict(values)))
+    found = worker.result()
+    if isinstance(found, Outcome):
+        raise DataError(found.lines[0])
+    return found
+
+
+def _with_dev(
+    spec: TaskSpec, values: Mapping[str, Any], size: DataSize, note: Callable[[str], None]
+) -> tuple[dict[str, Any], int, float]:
+    """The values with a dev set that is large enough to compare candidates, its size and its fraction of train."""
+    config: Any = parse(spec.config_class(), values)
+    data = dict(values.get("data", {}))
+    if size.n_dev:
+        return dict(values), size.n_dev, 0.0
+    fraction = getattr(config.data, "dev_fraction", 0.0)
+    if "dev_fraction" not in data and 0 < fraction * size.n_train < _MIN_DEV:
+        fraction = max(fraction, min(_MAX_DEV_FRACTION, round(_MIN_DEV / size.n_train, 3)))
+        data["dev_fraction"] = fraction
+        note(f"dev: {fraction:.1%} of {size.n_train:,} examples, enlarged so that it can compare candidates")
+    return {**values, "data": data}, math.ceil(fraction * size.n_train), fraction
+
+
+def _measure(trial: Trial, outcome: Outcome) -> None:
+    """Update the speed of a candidate by a slice, which ended with at least one evaluation."""
+    trial.evaluation = outcome.evaluation_seconds
+    seconds = outcome.seconds - trial.seconds - trial.evaluation
+    if seconds > 0 and outcome.steps > trial.steps:
+        trial.speed = max(trial.speed, (outcome.steps - trial.steps) / seconds)
+
+
+def _data_options(record: SearchRecord) -> set[str]:
+    config: Any = parse(get_spec(record.task).config_class(), record.trials[0].values)
+    return set(type(config.data).model_fields)
+
+
+class _Search:
+    """A search with its workers and its deadline."""
+
+    def __init__(
+        self, record: SearchRecord, folder: Path, workers: list[Worker], note: Callable[[str], None], began: float
+    ) -> None:
+        self.record, self.folder, self.workers, self.note, self.began = record, folder, workers, note, began
+        self.can_refit = "train_on_dev" in _data_options(record) and record.dev_fraction > 0
+        self.deadline = began + record.seconds * (1 - _RESERVE - (_REFIT if self.can_refit else 0))
+        self.last_moment = began + record.seconds * (1 + _GRACE)
+        self.interrupted = False
+
+    def run(self) -> TrainResult:
+        """Train the candidates, and make the best one the run."""
+        left = max(self._left(), _MIN_LEFT * self.record.seconds)
+        rungs = plan_slices(left, len(self.record.trials), len(self.workers), _FRACTIONS)
+        total = 0.0
+        with Interruption() as interruption:
+            for n, seconds in rungs:
+                total += max(seconds, 1.0)
+                self._train([self._slice(trial, total) for trial in self._best(n)], interruption)
+            self._finish(interruption)
+            self.deadline = self.began + self.record.seconds * (1 - _RESERVE)
+            leader = self.record.leader
+            if self.can_refit and leader is not None and not interruption.requested:
+                self._refit(leader, interruption)
+            self.interrupted = interruption.requested
+        return self._conclude()
+
+    def _left(self) -> float:
+        return self.deadline - time.monotonic()
+
+    def _best(self, n: int) -> list[Trial]:
+        """The ``n`` best candidates that can be trained longer, in the order of the table at first."""
+        open_ = [trial for trial in self.record.trials if trial.status in ("waiting", "trained")]
+        return sorted(open_, key=lambda trial: -trial.rank if trial.scores else -math.inf)[:n]
+
+    def _slice(self, trial: Trial, seconds: float, steps: int | None = None, n: int = 1) -> tuple[Trial, Slice]:
+        folder = self.folder / TRIALS / trial.name
+        values = trial.values
+        if len(self.workers) > 1:
+            values = {**values, "machine": {**values.get("machine", {}), "threads": 1}}
+        return trial, Slice(self.record.task, values, folder, seconds, steps, n, self.record.command)
+
+    def _finish(self, interruption: Interruption) -> None:
+        """Train the last candidates, one for each worker, until the time is over."""
+        for _ in range(_ROUNDS):
+            jobs = [self._last_slice(trial) for trial in self._best(len(self.workers))]
+            self._train([job for job in jobs if job is not None], interruption)
+            if interruption.requested or self._left() < _UNUSED * self.record.seconds:
+                return
+
+    def _last_slice(self, trial: Trial) -> tuple[Trial, Slice] | None:
+        """The training of a candidate until the deadline; None if there is too little time."""
+        left = self._left() - trial.overhead
+        if left < max(1.0, 2 * trial.evaluation):
+            return None
+        if not trial.is_network or not trial.speed:
+            return self._slice(trial, trial.seconds + left)
+        n, steps = self._affordable(trial, left)
+        return self._slice(trial, trial.seconds + left, trial.steps + steps, n) if steps > 0 else None
+
+    def _affordable(self, trial: Trial, left: float) -> tuple[int, int]:
+        """The number of evaluations, which take a small part of the time, and the steps for the rest."""
+        n = max(2, min(_EVALUATIONS, int(_EVALUATING * left / max(trial.evaluation, 1e-9))))
+        return n, int(_STEPS_SAFETY * trial.speed * (left - n * trial.evaluation))
+
+    def _refit(self, leader: Trial, interruption: Interruption) -> None:
+        """Train the best candidate again, from scratch on train and dev, if there is time for most of its steps."""
+        steps, left = self._steps_again(leader), self._left() - leader.overhead
+        if left < 1 or not steps:
+            return
+        data = {**leader.values.get("data", {}), "train_on_dev": True}
+        again = Trial(_AGAIN, leader.about, {**leader.values, "data": data})
+        self._train([self._slice(again, left, steps if leader.steps > 1 else None, 3)], interruption)
+        self.record.refit = bool(again.scores) and not interruption.requested
+
+    def _steps_again(self, leader: Trial) -> int:
+        """The number of steps with which the best candidate is trained again; 0 if there is too little time."""
+        wanted = math.ceil(leader.best_step / (1 - self.record.dev_fraction))
+        left = self._left() - leader.overhead
+        if not leader.is_network:
+            return wanted if leader.seconds * wanted <= left * max(leader.steps, 1) else 0
+        affordable = self._affordable(leader, left)[1]
+        if leader.status == "trained":  # it was still improving
+            wanted = max(wanted, min(affordable, _LONGER * wanted))
+        return min(wanted, affordable) if affordable >= _ENOUGH * wanted else 0
+
+    # --- jobs ---------------------------------------------------------------------------------------------------------
+
+    def _train(self, jobs: Sequence[tuple[Trial, Slice]], interruption: Interruption) -> None:
+        """Train slices on all workers until they end, the user interrupts, or the last moment has come."""
+        waiting = deque((trial, job) for trial, job in jobs if not trial.scores or trial.seconds < job.seconds - 0.5)
+        busy: dict[int, tuple[Worker, Trial]] = {}
+        forwarded = False
+        while waiting or busy:
+            if interruption.requested:
+                waiting.clear()
+            elif self._left() < 0:  # the simplest candidate is trained in any case
+                while len(waiting) > (not busy and self.record.leader is None):
+                    waiting.pop()
+            for i, worker in enumerate(self.workers):
+                if waiting and worker.job is None:
+                    trial, job = waiting.popleft()
+                    worker.start(job)
+                    busy[i] = worker, trial
+            ready = wait([worker.connection for worker, _ in busy.values()], timeout=0.2)
+            for i in [i for i, (worker, _) in busy.items() if worker.connection in ready]:
+                self._take(*busy.pop(i), i)
+            if interruption.requested and not forwarded:
+                forwarded = True
+                for worker, _ in busy.values():
+                    worker.interrupt()
+            if time.monotonic() > self.last_moment and self.record.leader is not None:
+                for i, (worker, trial) in list(busy.items()):
+                    self._abandon(worker, trial, i)
+                    busy.pop(i)
+
+    def _take(self, worker: Worker, trial: Trial, i: int) -> None:
+        """Store the outcome of a slice."""
+        elapsed = time.monotonic() - worker.began
+        outcome = worker.result()
+        assert isinstance(outcome, Outcome)
+        if not worker.process.is_alive():
+            self.workers[i] = Worker()
+        if outcome.reason == "failed":
+            trial.status, trial.note = ("trained", "") if trial.scores else ("failed", outcome.lines[0])
+        else:
+            trial.overhead = max(0.0, elapsed - (outcome.seconds - trial.seconds))
+            _measure(trial, outcome)
+            trial.seconds, trial.steps, trial.best_step = outcome.seconds, outcome.steps, outcome.best_step
+            trial.scores = outcome.scores
+            rank_by = read_ranking(self.record.task)
+            ranked = rank_by in outcome.scores
+            trial.metric = rank_by if ranked else outcome.metric
+            trial.higher_is_better = ranked or outcome.higher_is_better
+            trial.is_network = outcome.is_network
+            trial.status = "trained" if outcome.reason in ("max_time", "max_steps", "interrupted") else "converged"
+        self._store()
+        if trial.name == _AGAIN:
+            return self.note(f"{self.record.spent:.0f} of {self.record.seconds:.0f} s: trained again on train and dev")
+        leader = self.record.leader
+        tried = sum(one.status != "waiting" for one in self.record.trials)
+        first = f"leader: {leader.name}" if leader else "none has a score yet"
+        self.note(
+            f"{self.record.spent:.0f} of {self.record.seconds:.0f} s: {trial.line()}; {tried} of "
+            f"{len(self.record.trials)} tried, {first}"
+        )
+
+    def _abandon(self, worker: Worker, trial: Trial, i: int) -> None:
+        """Stop a worker that ignores its limit. A candidate that has a score keeps it."""
+        worker.close()
+        self.workers[i] = Worker()
+        if not trial.scores:
+            trial.status, trial.note = "failed", "it needs more time"
+        self._store()
+
+    def _store(self) -> None:
+        self.record.spent = time.monotonic() - self.began
+        self.record.write(self.folder)
+
+    def _do(self, job: Job) -> Outcome:
+        """The outcome of one job on the first worker."""
+        self.workers[0].start(job)
+        outcome = self.workers[0].result()
+        assert isinstance(outcome, Outcome)
+        return outcome
+
+    # --- the result ---------------------------------------------------------------------------------------------------
+
+    def _conclude(self) -> TrainResult:
+        leader = self.record.leader
+        if leader is None:
+            notes = "; ".join(trial.line() for trial in self.record.trials if trial.note)
+            if self.interrupted:
+                raise KeyboardInterrupt
+            raise CatenaError(f"No candidate could be trained within {self.record.seconds:.0f} s. {notes}".strip())
+        if not self.interrupted:
+            self.record.winner = leader.name
+        self._install(leader)
+        if self.interrupted:
+            self.note(f"interrupted: {leader.name} is the best so far; to continue: catena resume {self.folder}")
+            return TrainResult(self.folder, leader.metric, leader.scores, interrupted=True)
+        outcome = self._do(Conclusion(self.record.task, self.folder))
+        if outcome.reason == "failed":
+            raise CatenaError(outcome.lines[0])
+        self._store()
+        lines = self.record.lines()
+        with (self.folder / LOG).open("a", encoding="utf-8", newline="\n") as log:
+            log.writelines(f"{line}\n" for line in lines)
+        return TrainResult(self.folder, leader.metric, leader.scores, outcome.scores, notes=(*outcome.lines, *lines))
+
+    def _install(self, leader: Trial) -> None:
+        """Make a candidate the run: move its files, or copy them if the search continues later."""
+        source = self.folder / TRIALS / (_AGAIN if self.record.refit else leader.name)
+        for old in self.folder.iterdir():
+            if old.name not in (TRIALS, "search.json"):
+                shutil.rmtree(old) if old.is_dir() and not old.is_symlink() else old.unlink()
+        for item in sorted(source.iterdir(), key=lambda item: item.name == META):  # without meta.json it is not a run
+            if not self.interrupted:
+                item.rename(self.folder / item.name)
+            elif item.is_dir() and not item.is_symlink():
+                shutil.copytree(item, self.folder / item.name, symlinks=True)
+            else:
+                shutil.copy(item, self.folder / item.name, follow_symlinks=False)
+        if not self.interrupted:
+            shutil.rmtree(self.folder / TRIALS)
+        self._store()

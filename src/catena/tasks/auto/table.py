@@ -1,0 +1,170 @@
+"""The candidates of each task, read from ``candidates/TASK.toml``.
+
+    [[candidate]]
+    name = "cnn"
+    about = "convolutional network with 50 filters of each width"
+    examples = [200, 100000]      # tried if the number of training examples is in this range; default: always
+    words = [2, 1000]             # … and the mean number of words of an example is in this range
+    kind = "cnn"                  # … and the data implies this kind of model, as trees do
+    min_time = 30                 # … and the time limit is at least this many seconds
+    default = [2000, 20000]       # numbers of examples for which it is trained if there is no time limit
+    [candidate.config]            # options of the task's config
+    model.kind = "cnn"
+    model.convolution.filters = 50
+
+A range includes its first value and excludes its last one. The first candidate of a file is the simplest model of the
+task. ``rank_by`` at the top of a file names the score that compares candidates, if it is not the metric of the task.
+Tested in tests/tasks/auto/test_table.py.
+"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from catena.config import parse
+from catena.errors import ConfigError
+from catena.tasks.spec import TaskSpec
+
+TABLES = Path(__file__).parent / "candidates"
+
+
+Range = tuple[float, float]
+_ALL: Range = (0.0, math.inf)
+
+
+@dataclass(frozen=True)
+class DataSize:
+    """The number of examples of train and dev, the words of train, and whether training uses a GPU."""
+
+    n_train: int
+    n_dev: int = 0
+    n_words: int = 0
+    has_gpu: bool = False
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A model to try.
+
+    Args:
+        name: its name in reports.
+        about: what it is, in a few words.
+        config: the options that differ from the defaults of the task, as nested values.
+        examples: the range of the number of training examples for which it is tried.
+        words: the range of the mean number of words of an example.
+        kind: the kind of model that the data must imply; empty for any.
+        min_time: the smallest time limit in seconds.
+        default: the range of the number of examples for which it is the default of the task.
+    """
+
+    name: str
+    about: str
+    config: Mapping[str, Any] = field(default_factory=dict)
+    examples: Range = _ALL
+    words: Range = _ALL
+    kind: str = ""
+    min_time: float = 0.0
+    default: Range = (0.0, 0.0)
+
+    def suits(self, size: DataSize, kind: str, seconds: float) -> bool:
+        """Whether it is tried for data of this size that implies a kind of model, and for this time limit."""
+        return self._fits(size, kind) and _contains(self.examples, size.n_train) and seconds >= self.min_time
+
+    def is_default(self, size: DataSize, kind: str) -> bool:
+        """Whether it is the default for data of this size that implies a kind of model."""
+        return self._fits(size, kind) and _contains(self.default, size.n_train)
+
+    def _fits(self, size: DataSize, kind: str) -> bool:
+        return _contains(self.words, size.n_words / max(size.n_train, 1)) and self.kind in ("", kind)
+
+
+def _contains(range: Range, value: float | int) -> bool:
+    return range[0] <= value < range[1]
+
+
+@cache
+def _read_table(task: str) -> dict[str, Any]:
+    path = TABLES / f"{task}.toml"
+    return tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
+@cache
+def read_candidates(task: str) -> tuple[Candidate, ...]:
+    """All candidates of a task; empty if it has no table."""
+    return tuple(_candidate(row) for row in _read_table(task).get("candidate", ()))
+
+
+def read_ranking(task: str) -> str:
+    """The score (higher is better) that compares candidates of a task; empty for its metric."""
+    return str(_read_table(task).get("rank_by", ""))
+
+
+def _candidate(row: Mapping[str, Any]) -> Candidate:
+    ranges = {name: tuple(map(float, row[name])) for name in ("examples", "words", "default") if name in row}
+    return Candidate(**{"config": {}, **row, **ranges, "min_time": float(row.get("min_time", 0))})
+
+
+def suitable(
+    spec: TaskSpec, values: Mapping[str, Any], size: DataSize, seconds: float, source: str = "the command line"
+) -> list[tuple[Candidate, dict[str, Any]]]:
+    """The candidates for the data and the time, with the config values of each, in which the user's values win.
+
+    Args:
+        spec: the task.
+        values: the config values that the user set.
+        size: the size of the data.
+        seconds: the time limit.
+        source: where the user's values come from, for errors.
+
+    Raises:
+        ConfigError: if the user's values fit none of them.
+    """
+    found: list[tuple[Candidate, dict[str, Any]]] = []
+    configs: list[Any] = []
+    problem: ConfigError | None = None
+    kind = implied_kind(spec, values)
+    for candidate in read_candidates(spec.name):
+        if not candidate.suits(size, kind, seconds):
+            continue
+        merged = merge(candidate.config, values)
+        try:
+            config = parse(spec.config_class(), merged, source=source)
+        except ConfigError as error:
+            problem = problem or error
+            continue
+        if config not in configs:  # options of the user may make two candidates equal
+            configs.append(config)
+            found.append((candidate, merged))
+    if not found and problem is not None:
+        raise problem
+    return found
+
+
+def default_candidate(spec: TaskSpec, values: Mapping[str, Any], size: DataSize) -> Candidate | None:
+    """The candidate that is the default of a task for the size of the data, or None."""
+    kind = implied_kind(spec, values)
+    return next((one for one in read_candidates(spec.name) if one.is_default(size, kind)), None)
+
+
+def implied_kind(spec: TaskSpec, values: Mapping[str, Any]) -> str:
+    """The kind of model of the task's own default for the data."""
+    config: Any = parse(spec.config_class(), values)
+    return str(config.model.kind)
+
+
+def merge(lower: Mapping[str, Any], upper: Mapping[str, Any]) -> dict[str, Any]:
+    """Nested values in which ``upper`` overrides ``lower``. A section of another kind replaces the whole section."""
+    merged = dict(lower)
+    for name, value in upper.items():
+        below = lower.get(name)
+        if isinstance(value, Mapping) and isinstance(below, Mapping) and value.get("kind") in (None, below.get("kind")):
+            merged[name] = merge(below, value)
+        else:
+            merged[name] = value
+    return merged

@@ -1,0 +1,261 @@
+"""Training of candidates in processes of their own, one thread each.
+
+A process serves one job after another, so that torch is imported once. It ends when the process of the search ends.
+Tested in tests/tasks/auto/test_trials.py.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from catena.config import parse
+from catena.errors import CatenaError
+from catena.tasks.auto.table import DataSize
+from catena.tasks.spec import get_spec
+from catena.training.report import RunResult, SilentReporter
+
+
+@dataclass(frozen=True)
+class Examination:
+    """The job of counting the examples of a config."""
+
+    task: str
+    values: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Slice:
+    """The job of training a candidate until its training time reaches a limit.
+
+    Args:
+        task: the name of the task.
+        values: the config values of the candidate.
+        folder: its run folder, which is resumed if it exists.
+        seconds: the total training time.
+        steps: the last step, where the learning rate reaches 0; without it, the rate follows the config.
+            Early stopping is off.
+        n_evaluations: number of evaluations until the last step.
+        command: the command line, stored in the run.
+    """
+
+    task: str
+    values: dict[str, Any]
+    folder: Path
+    seconds: float
+    steps: int | None = None
+    n_evaluations: int = 1
+    command: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Conclusion:
+    """The job of scoring the test set with the best checkpoint of a run, and fitting its baselines."""
+
+    task: str
+    folder: Path
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a job.
+
+    Args:
+        reason: why training stopped, as in :class:`catena.training.report.RunResult`; ``failed`` for an error.
+        steps: number of steps so far.
+        seconds: training time so far.
+        best_step: the step with the best scores on dev.
+        scores: the best scores on dev; of a :class:`Conclusion`, the scores on test.
+        metric: the score that compares candidates.
+        higher_is_better: its direction.
+        is_network: whether the model is trained by gradient steps.
+        evaluation_seconds: time of one evaluation.
+        lines: an error, or lines about the baselines.
+    """
+
+    reason: str
+    steps: int = 0
+    seconds: float = 0.0
+    best_step: int = 0
+    scores: dict[str, float] = field(default_factory=dict)
+    metric: str = ""
+    higher_is_better: bool = True
+    is_network: bool = False
+    evaluation_seconds: float = 0.0
+    lines: tuple[str, ...] = ()
+
+
+Job = Examination | Slice | Conclusion
+
+
+class Worker:
+    """A process that serves jobs."""
+
+    def __init__(self) -> None:
+        context = get_context("spawn")
+        self.connection, theirs = context.Pipe()
+        self.process = context.Process(target=_serve, args=(theirs, os.getpid()), daemon=True)
+        with _hidden_main():
+            self.process.start()
+        theirs.close()
+        self.job: Job | None = None
+        self.began = 0.0
+
+    def start(self, job: Job) -> None:
+        """Start a job. The worker must be idle."""
+        self.job, self.began = job, time.monotonic()
+        self.connection.send(job)
+
+    def result(self) -> Outcome | DataSize:
+        """The result of the job, when :attr:`connection` is ready; a failure if the process has died."""
+        self.job = None
+        try:
+            return self.connection.recv()
+        except (EOFError, ConnectionError):
+            self.process.join()
+            return Outcome("failed", lines=(f"its process ended with code {self.process.exitcode}",))
+
+    def interrupt(self) -> None:
+        """Ask the current job to save its state and to stop."""
+        if self.job is not None and self.process.pid is not None:
+            os.kill(self.process.pid, signal.SIGINT)
+
+    def close(self) -> None:
+        """End the process."""
+        self.connection.close()
+        self.process.kill()
+        self.process.join()
+
+
+@contextmanager
+def _hidden_main() -> Iterator[None]:
+    """Keep new processes from importing the user's script, which would start the search again."""
+    main = sys.modules["__main__"]
+    hidden: dict[str, Any] = {
+        name: main.__dict__.pop(name) for name in ("__spec__", "__file__") if name in main.__dict__
+    }
+    main.__dict__["__spec__"] = None
+    try:
+        yield
+    finally:
+        main.__dict__.update(hidden)
+
+
+def _serve(connection: Connection, parent: int) -> None:
+    """The main function of a worker process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # training handles it; an idle worker must not die of it
+    if hasattr(os, "setpgrp"):
+        os.setpgrp()  # Ctrl-C reaches the process of the search only, which passes it on once
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    while True:
+        try:
+            job = connection.recv()
+        except (EOFError, OSError):
+            return
+        connection.send(run_job(job))
+
+
+def _end_with(parent: int) -> None:
+    """End this process soon after its parent ended."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)
+
+
+def run_job(job: Job) -> Outcome | DataSize:
+    """Do a job. Errors of training are outcomes, so that the search continues with other candidates."""
+    try:
+        if isinstance(job, Examination):
+            return _examine(job)
+        return _train(job) if isinstance(job, Slice) else _conclude(job)
+    except CatenaError as error:
+        return Outcome("failed", lines=(str(error),))
+    except MemoryError:
+        return Outcome("failed", lines=("it does not fit into memory",))
+    except Exception as error:
+        return Outcome("failed", lines=(f"{type(error).__name__}: {error}",))
+
+
+def _examine(job: Examination) -> DataSize:
+    from catena.tasks.sources import Sources
+    from catena.training.device import choose_device
+
+    config: Any = parse(get_spec(job.task).config_class(), job.values)
+    family = get_spec(job.task).family(config)
+    sources: Sources[Any] = Sources(family, config)
+    has_gpu = choose_device(config.machine.device).type != "cpu"
+    words = [len(family.split_key(example).split()) for example in sources.read("train")] if "train" in sources else []
+    n_dev = sum(1 for _ in sources.read("dev")) if "dev" in sources else 0
+    return DataSize(len(words), n_dev, sum(words), has_gpu)
+
+
+def _train(job: Slice) -> Outcome:
+    from catena.checkpoint import CONFIG
+    from catena.tasks.neural import NeuralTask
+    from catena.tasks.runs import resume_run, train_run
+
+    spec, reporter = get_spec(job.task), OutcomeReporter()
+    if _can_resume(job.folder):
+        resume_run(job.folder, reporter, _limits(job), is_trial=True)
+    else:
+        training = {**job.values.get("training", {}), **_limits(job)}
+        config: Any = parse(spec.config_class(), {**job.values, "training": training})
+        shutil.rmtree(job.folder, ignore_errors=True)
+        train_run(config, job.folder, reporter, command=job.command, is_trial=True)
+    result = reporter.result
+    is_network = issubclass(spec.family(spec.load_config(job.folder / CONFIG)), NeuralTask)
+    return Outcome(
+        result.reason, result.steps, result.seconds, result.best_step or result.steps, dict(result.scores),
+        result.metric, result.higher_is_better, is_network, result.evaluation_seconds,
+    )  # fmt: skip
+
+
+def _limits(job: Slice) -> dict[str, object]:
+    limits: dict[str, object] = {"max_time": f"{job.seconds:.1f}s"}
+    if job.steps is not None:  # the learning rate falls to 0 at the last step, so patience must not end it before
+        every = max(1, math.ceil(job.steps / job.n_evaluations))
+        limits |= {"max_steps": job.steps, "schedule": "linear", "patience": 0, "eval_every": every}
+    return limits
+
+
+def _can_resume(folder: Path) -> bool:
+    """Whether a trial has a checkpoint. Limits of a slice that was killed before it wrote one are undone."""
+    from catena.checkpoint import CONFIG, is_run, last_checkpoint
+
+    try:
+        last = last_checkpoint(folder) if is_run(folder) else None
+    except CatenaError:
+        return False
+    if last is not None:
+        shutil.copy(last.folder / CONFIG, folder / CONFIG)
+    return last is not None
+
+
+def _conclude(job: Conclusion) -> Outcome:
+    from catena.checkpoint import CONFIG
+    from catena.tasks.runs import conclude_run
+
+    config: Any = get_spec(job.task).load_config(job.folder / CONFIG)
+    result = conclude_run(job.folder, config)
+    return Outcome("concluded", scores=result.test_scores, metric=result.metric, lines=result.notes)
+
+
+class OutcomeReporter(SilentReporter):
+    """Keeps the result of a run and ignores all other events."""
+
+    result: RunResult
+
+    def finished(self, outcome: RunResult) -> None:
+        self.result = outcome

@@ -1,0 +1,66 @@
+"""The record of a search: ranking, lines, files, and the division of the time."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from catena.errors import CheckpointError
+from catena.tasks.auto.record import SearchRecord, Trial, plan_slices, read_record
+
+
+def trial(name: str, score: float, metric: str = "accuracy", higher: bool = True) -> Trial:
+    return Trial(name, "a model", {}, "trained", 3.0, 1.0, 10, 8, {metric: score}, metric, higher)
+
+
+def test_leader_follows_the_direction_of_the_metric() -> None:
+    assert SearchRecord("tag", 60.0, 9, 1, trials=[trial("a", 0.5), trial("b", 0.7)]).leader.name == "b"  # type: ignore[union-attr]
+    low = [trial("a", 0.5, "perplexity", False), trial("b", 0.7, "perplexity", False)]
+    assert SearchRecord("lm", 60.0, 9, 1, trials=low).leader.name == "a"  # type: ignore[union-attr]
+
+
+def test_leader_of_equal_candidates_is_the_simpler_one() -> None:
+    assert SearchRecord("tag", 60.0, 9, 1, trials=[trial("a", 0.5), trial("b", 0.5)]).leader.name == "a"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("score", [math.nan, math.inf, -math.inf])
+def test_scores_that_are_not_finite_never_lead(score: float) -> None:
+    assert SearchRecord("tag", 60.0, 9, 1, trials=[trial("a", score), Trial("b", "", {})]).leader is None
+
+
+def test_record_is_written_and_read(tmp_path: Path) -> None:
+    record = SearchRecord(
+        "tag", 60.0, 9, 1, ("catena", "train"), trials=[trial("a", 0.5), Trial("b", "x", {"seed": 1})]
+    )
+    record.write(tmp_path)
+    assert read_record(tmp_path) == record
+    assert read_record(tmp_path / "elsewhere") is None
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"trials": 1}', '{"trials": [{"x": 1}]}', "[" * 100_000])
+def test_damaged_record_raises_one_sentence(text: str, tmp_path: Path) -> None:
+    (tmp_path / "search.json").write_text(text, encoding="utf-8")
+    with pytest.raises(CheckpointError, match=r"search\.json cannot be read.*Train the model again\."):
+        read_record(tmp_path)
+
+
+def test_lines_sort_by_score_and_explain_the_winner() -> None:
+    failed = Trial("c", "x", {}, "failed", note="it needs more time")
+    record = SearchRecord("tag", 60.0, 900, 90, trials=[trial("a", 0.5), trial("b", 0.75), failed, Trial("d", "y", {})])
+    record.winner, record.refit = "b", True
+    head, *lines, reason = record.lines()
+    assert head == "search: 4 candidates in 0 of 60 s, 900 examples, compared on 90 dev examples"
+    assert [line.split(":")[0].strip() for line in lines] == ["b", "a", "c", "d"]
+    assert "failed (it needs more time)" in lines[2]
+    assert reason == "chosen: b (a model), better than a by 0.2500 on dev; then trained again on train and dev"
+    assert json.loads(json.dumps(record.lines())) == record.lines()
+
+
+def test_rungs_keep_the_better_third_and_share_the_time() -> None:
+    assert plan_slices(100.0, 9, 1, (0.3, 0.2)) == [(9, pytest.approx(30 / 9)), (3, pytest.approx(20 / 3))]
+    assert plan_slices(100.0, 9, 2, (0.3, 0.2)) == [(9, pytest.approx(30 / 5)), (3, pytest.approx(20 / 2))]
+    assert plan_slices(100.0, 2, 2, (0.3, 0.2)) == [(2, pytest.approx(30))]
+    assert plan_slices(100.0, 3, 2, (0.3, 0.2)) == [(3, pytest.approx(15))]

@@ -1,0 +1,239 @@
+"""The search with scripted candidates: halving, failures, interruption, resuming, training on all data.
+
+A scripted worker answers immediately, so nothing depends on the clock. tests/cli/test_train.py uses processes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from multiprocessing import Pipe
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import pytest
+
+from catena.errors import CatenaError, CheckpointError
+from catena.tasks.auto import search as module
+from catena.tasks.auto import trials
+from catena.tasks.auto.record import read_record
+from catena.tasks.auto.search import continue_search, is_unfinished, search_model
+from catena.tasks.auto.table import DataSize
+from catena.tasks.auto.trials import Conclusion, Examination, Job, Outcome, Slice, Worker
+from catena.tasks.spec import get_spec
+from catena.training.interrupt import Interruption
+
+
+@dataclass
+class Script:
+    """Outcomes of candidates: a score for each, and the jobs that were done."""
+
+    scores: dict[str, float]
+    size: DataSize = field(default_factory=lambda: DataSize(1000, 0, 5000))
+    on_slice: Callable[[Slice], None] = lambda job: None
+    higher_is_better: bool = True
+    converged: set[str] = field(default_factory=set)
+    jobs: list[Job] = field(default_factory=list)
+    now: float = 0.0
+    """The clock, which half the time of each training moves, because two workers train at the same time."""
+
+    def __call__(self, job: Job) -> Outcome | DataSize:
+        self.jobs.append(job)
+        if isinstance(job, Examination):
+            return self.size
+        if isinstance(job, Conclusion):
+            return Outcome("concluded", scores={"accuracy": 0.6})
+        self.on_slice(job)
+        name = job.folder.name
+        before = [one.seconds for one in self.slices(name)[:-1]]
+        self.now += (job.seconds - max(before, default=0.0)) / 2
+        if name not in self.scores and name != "again":
+            return Outcome("failed", lines=("It diverged.",))
+        job.folder.mkdir(parents=True, exist_ok=True)
+        for file in ("config.toml", "meta.json", "log.txt"):
+            (job.folder / file).write_text(name, encoding="utf-8")
+        reason = "patience" if name in self.converged else "max_time"
+        steps = round(10 * job.seconds)
+        scores = {"accuracy": self.scores.get(name, 1.0)}
+        return Outcome(reason, steps, job.seconds, steps, scores, "accuracy", self.higher_is_better, True)
+
+    def slices(self, name: str) -> list[Slice]:
+        return [job for job in self.jobs if isinstance(job, Slice) and job.folder.name == name]
+
+
+class ScriptedWorker(Worker):
+    """A worker without a process, whose outcomes come from a script."""
+
+    script: ClassVar[Script]
+
+    def __init__(self) -> None:
+        self.connection, self.other = Pipe()
+        self.process = SimpleNamespace(is_alive=lambda: True)  # type: ignore[assignment]
+        self.job: Job | None = None
+        self.began = 0.0
+
+    def start(self, job: Job) -> None:
+        super().start(job)
+        self.other.recv()
+        self.other.send(self.script(job))
+
+    def interrupt(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+def use(monkeypatch: pytest.MonkeyPatch, script: Script) -> Script:
+    monkeypatch.setattr(ScriptedWorker, "script", script, raising=False)
+    monkeypatch.setattr(module, "Worker", ScriptedWorker)
+    for one in (module, trials):
+        monkeypatch.setattr(one, "time", SimpleNamespace(monotonic=lambda: script.now))
+    return script
+
+
+def run(folder: Path, seconds: float = 1000.0, **values: Any) -> Any:
+    lines: list[str] = []
+    values = {"machine": {"threads": 2}, **values}
+    return search_model(get_spec("classify"), values, folder, seconds, lines.append, command=("catena", "train"))
+
+
+SCORES = {"log-linear": 0.7, "cnn": 0.8, "cnn-wide": 0.9, "gru": 0.6}
+
+
+def test_best_candidate_becomes_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = use(monkeypatch, Script(SCORES, DataSize(5000, 300, 25_000)))
+    result = run(tmp_path / "run")
+    assert result.scores == {"accuracy": 0.9}
+    assert result.test_scores == {"accuracy": 0.6}
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [
+        "config.toml", "log.txt", "meta.json", "search.json",
+    ]  # fmt: skip
+    assert (tmp_path / "run" / "meta.json").read_text() == "cnn-wide"
+    record = read_record(tmp_path / "run")
+    assert record is not None
+    assert (record.winner, record.refit) == ("cnn-wide", False)
+    assert "chosen: cnn-wide" in (tmp_path / "run" / "log.txt").read_text()
+    assert len(script.slices("gru")) == 1, "the worse half is not resumed"
+    assert len(script.slices("cnn-wide")) > 1
+
+
+def test_worse_candidates_get_less_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = use(monkeypatch, Script(SCORES, DataSize(5000, 300, 25_000)))
+    run(tmp_path / "run")
+    longest = {name: max(job.seconds for job in script.slices(name)) for name in SCORES}
+    assert longest["log-linear"] == longest["gru"] < longest["cnn"]
+    last = script.slices("cnn-wide")[-1]
+    assert last.steps is not None
+    assert last.steps > 10 * script.slices("cnn-wide")[0].seconds
+    assert 800 < script.now <= 1000, "the time is used and kept"
+
+
+def test_lower_is_better_is_respected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    use(monkeypatch, Script(SCORES, DataSize(5000, 300, 25_000), higher_is_better=False))
+    assert run(tmp_path / "run").scores == {"accuracy": 0.6}
+
+
+def test_converged_candidates_are_not_trained_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = use(monkeypatch, Script(SCORES, DataSize(5000, 300, 25_000), converged={"cnn-wide"}))
+    assert run(tmp_path / "run").scores == {"accuracy": 0.9}
+    assert len(script.slices("cnn-wide")) == 1
+
+
+def test_failing_candidates_do_not_end_the_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    use(monkeypatch, Script({"log-linear": 0.5}, DataSize(5000, 300, 25_000)))
+    assert run(tmp_path / "run").scores == {"accuracy": 0.5}
+    record = read_record(tmp_path / "run")
+    assert record is not None
+    assert {trial.name for trial in record.trials if trial.note == "It diverged."} == {"cnn", "cnn-wide", "gru"}
+
+
+def test_no_candidate_raises_with_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    use(monkeypatch, Script({}, DataSize(5000, 300, 25_000)))
+    with pytest.raises(CatenaError, match=r"No candidate could be trained within 1000 s\. .*It diverged\."):
+        run(tmp_path / "run")
+
+
+def test_small_dev_set_is_enlarged_and_then_used_for_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = use(monkeypatch, Script(SCORES, DataSize(1000, 0, 5000)))
+    result = run(tmp_path / "run")
+    again = script.slices("again")
+    assert [job.values["data"] for job in again] == [{"dev_fraction": 0.2, "train_on_dev": True}]
+    assert again[0].steps is not None
+    assert again[0].steps >= script.slices("cnn-wide")[-1].seconds * 10 / 0.8 * 0.5
+    assert result.scores == {"accuracy": 0.9}, "the dev score of the model that did not see dev"
+    assert (tmp_path / "run" / "meta.json").read_text() == "again"
+
+
+def test_dev_fraction_of_the_user_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = use(monkeypatch, Script(SCORES, DataSize(1000, 0, 5000)))
+    run(tmp_path / "run", data={"dev_fraction": 0.05})
+    assert {job.values["data"]["dev_fraction"] for job in script.jobs if isinstance(job, Slice)} == {0.05}
+
+
+def test_each_process_computes_with_one_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = use(monkeypatch, Script(SCORES, DataSize(5000, 300, 25_000)))
+    run(tmp_path / "run")
+    assert {job.values["machine"]["threads"] for job in script.jobs if isinstance(job, Slice)} == {1}
+
+
+class Interrupted(Interruption):
+    """An interruption without signals."""
+
+    def __enter__(self) -> Interrupted:
+        return self
+
+
+def test_interruption_keeps_the_best_and_can_be_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    interruption = Interrupted()
+    monkeypatch.setattr(module, "Interruption", lambda: interruption)
+
+    def stop(job: Slice) -> None:
+        interruption.requested = len(script.slices("cnn")) + len(script.slices("log-linear")) >= 2
+
+    script = use(monkeypatch, Script(SCORES, DataSize(5000, 300, 25_000), stop))
+    result = run(tmp_path / "run")
+    assert result.interrupted
+    assert result.scores == {"accuracy": 0.8}
+    assert (tmp_path / "run" / "meta.json").read_text() == "cnn"
+    assert is_unfinished(tmp_path / "run")
+    interruption.requested = False
+    script.on_slice = lambda job: None
+    script.jobs.clear()
+    assert continue_search(tmp_path / "run", lambda line: None).scores == {"accuracy": 0.9}
+    assert (tmp_path / "run" / "meta.json").read_text() == "cnn-wide"
+    assert not is_unfinished(tmp_path / "run")
+    assert not script.slices("log-linear"), "finished slices are not trained again"
+    with pytest.raises(CheckpointError, match="has no unfinished search"):
+        continue_search(tmp_path / "run", lambda line: None)
+
+
+def test_record_is_on_disk_while_the_search_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[int] = []
+
+    def look(job: Slice) -> None:
+        values = json.loads((tmp_path / "run" / "search.json").read_text(encoding="utf-8"))
+        tried.append(sum(trial["status"] != "waiting" for trial in values["trials"]))
+
+    use(monkeypatch, Script(SCORES, DataSize(5000, 300, 25_000), look))
+    run(tmp_path / "run")
+    assert tried[0] == 0
+    assert tried[-1] == 4
+
+
+def test_simplest_candidate_is_trained_even_if_reading_took_all_the_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = use(monkeypatch, Script(SCORES, DataSize(5000, 300, 25_000)))
+    examine = script.__class__.__call__
+
+    def slow(self: Script, job: Job) -> Any:
+        if isinstance(job, Examination):
+            self.now += 2000
+        return examine(self, job)
+
+    monkeypatch.setattr(Script, "__call__", slow)
+    assert run(tmp_path / "run").scores == {"accuracy": 0.7}
+    assert [job.folder.name for job in script.jobs if isinstance(job, Slice)] == ["log-linear"]

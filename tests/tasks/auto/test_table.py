@@ -1,0 +1,117 @@
+"""The candidates of the tasks: valid configs, ranges, and options of the user that win."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from catena.config import parse
+from catena.errors import ConfigError
+from catena.tasks.auto.table import (
+    TABLES,
+    Candidate,
+    DataSize,
+    default_candidate,
+    implied_kind,
+    merge,
+    read_candidates,
+    suitable,
+)
+from catena.tasks.spec import TASKS, get_spec
+
+NAMES = sorted(path.stem for path in TABLES.glob("*.toml"))
+
+
+def names(task: str, n: int, seconds: float, values: dict[str, Any] | None = None, words: int = 10) -> list[str]:
+    size = DataSize(n, n_words=n * words)
+    return [candidate.name for candidate, _ in suitable(get_spec(task), values or {}, size, seconds)]
+
+
+def test_every_table_belongs_to_a_task() -> None:
+    assert set(NAMES) <= set(TASKS)
+    assert {"classify", "tag", "parse", "transduce", "translate", "converse", "lm"} <= set(NAMES)
+
+
+@pytest.mark.parametrize("task", NAMES)
+def test_candidates_are_valid_configs_with_distinct_names(task: str) -> None:
+    found = read_candidates(task)
+    assert len({candidate.name for candidate in found}) == len(found) > 0
+    for candidate in found:
+        assert parse(get_spec(task).config_class(), candidate.config).task == task
+
+
+@pytest.mark.parametrize("task", NAMES)
+@pytest.mark.parametrize("n", [1, 300, 5000, 100_000])
+def test_every_size_and_time_has_a_candidate(task: str, n: int) -> None:
+    assert names(task, n, 1.0)
+
+
+@pytest.mark.parametrize("task", [name for name in NAMES if any(c.default != (0, 0) for c in read_candidates(name))])
+@pytest.mark.parametrize("n", [1, 300, 5000, 100_000])
+def test_every_size_has_one_default(task: str, n: int) -> None:
+    size = DataSize(n, n_words=10 * n)
+    kind = implied_kind(get_spec(task), {})
+    defaults = [candidate for candidate in read_candidates(task) if candidate.is_default(size, kind)]
+    assert len(defaults) == 1
+    assert default_candidate(get_spec(task), {}, size) == defaults[0]
+
+
+def test_ranges_include_their_first_value_and_exclude_their_last() -> None:
+    one = Candidate("a", "", examples=(10.0, 20.0), words=(2.0, 3.0), min_time=5.0)
+    inside = DataSize(10, n_words=20)
+    assert one.suits(inside, "", 5.0)
+    assert not one.suits(DataSize(9, n_words=20), "", 5.0)
+    assert not one.suits(DataSize(20, n_words=40), "", 5.0)
+    assert not one.suits(DataSize(10, n_words=30), "", 5.0)
+    assert not one.suits(DataSize(10, n_words=19), "", 5.0)
+    assert not one.suits(inside, "", 4.9)
+
+
+def test_kind_of_the_data_selects_candidates(tmp_path: Path) -> None:
+    trees = tmp_path / "trees.mrg"
+    trees.write_text("(S (NP (D the) (N dog)) (VP (V sleeps)))\n" * 3, encoding="utf-8")
+    assert "pcfg" in names("parse", 300, 600.0, {"data": {"train": [str(trees)]}})
+    assert "pcfg" not in names("parse", 300, 600.0)
+    assert "biaffine-small" in names("parse", 300, 600.0)
+
+
+def test_lines_of_one_word_are_modeled_by_characters() -> None:
+    assert names("lm", 100, 20.0, words=1) == ["ngram-characters"]
+    assert names("lm", 100, 20.0) == ["ngram"]
+
+
+def test_masked_objective_excludes_ngrams() -> None:
+    assert "ngram" not in names("lm", 5000, 600.0, {"objective": {"kind": "masked"}})
+
+
+def test_options_of_the_user_win() -> None:
+    size = DataSize(5000, n_words=50_000)
+    found = suitable(
+        get_spec("translate"), {"batches": {"batch_size": 64}, "tokenizer": {"kind": "words"}}, size, 100.0
+    )
+    assert [values["batches"]["batch_size"] for _, values in found] == [64, 64]
+    assert [values["tokenizer"] for _, values in found] == [{"kind": "words"}] * 2
+    assert found[0][1]["batches"]["batch_by"] == "tokens"
+
+
+def test_equal_candidates_are_tried_once() -> None:
+    both = names("transduce", 100, 10.0)
+    assert both == ["joint", "joint-short"]
+    assert names("transduce", 100, 10.0, {"model": {"kind": "joint", "order": 4}}) == ["joint"]
+
+
+def test_options_that_fit_no_candidate_raise() -> None:
+    with pytest.raises(ConfigError, match="filters"):
+        names("tag", 100, 10.0, {"model": {"filters": 3}})
+
+
+def test_merge_replaces_sections_of_another_kind() -> None:
+    lower = {"model": {"kind": "cnn", "d": 3, "deep": {"a": 1, "b": 2}}, "seed": 1}
+    assert merge(lower, {"model": {"deep": {"b": 5}}}) == {
+        "model": {"kind": "cnn", "d": 3, "deep": {"a": 1, "b": 5}},
+        "seed": 1,
+    }
+    assert merge(lower, {"model": {"kind": "mlp"}})["model"] == {"kind": "mlp"}
+    assert lower["model"]["deep"] == {"a": 1, "b": 2}

@@ -1,0 +1,97 @@
+"""Trials: slices that resume equal one long training, and jobs that fail are outcomes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from safetensors.numpy import load_file
+
+from catena.tasks.auto.table import DataSize
+from catena.tasks.auto.trials import Conclusion, Examination, Outcome, Slice, run_job
+
+WORDS = {"lamp": "light bulb shine", "song": "sing tune chorus", "rain": "wet cloud drop"}
+
+
+@pytest.fixture
+def values(tmp_path: Path) -> dict[str, Any]:
+    path = tmp_path / "train.tsv"
+    lines = [f"{label}\t{word} {i}" for label, words in WORDS.items() for word in words.split() for i in range(8)]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    model = {"kind": "cnn", "embedding": {"d": 4}, "convolution": {"filters": 2}}
+    return {
+        "data": {"train": [str(path)], "test": str(path)},
+        "model": model,
+        "training": {"max_steps": 6, "eval_every": 2},
+    }
+
+
+def outcome(job: Any) -> Outcome:
+    result = run_job(job)
+    assert isinstance(result, Outcome)
+    assert result.reason != "failed", result.lines
+    return result
+
+
+def test_examination_counts_examples_and_words(values: dict[str, Any]) -> None:
+    assert run_job(Examination("classify", values)) == DataSize(72, 0, 144)
+
+
+def test_slice_reports_scores_and_does_not_read_the_test_set(values: dict[str, Any], tmp_path: Path) -> None:
+    found = outcome(Slice("classify", values, tmp_path / "run", 100.0))
+    assert (found.reason, found.steps, found.metric, found.is_network) == ("max_steps", 6, "accuracy", True)
+    assert found.best_step in (2, 4, 6)
+    assert '"test"' not in (tmp_path / "run" / "metrics.jsonl").read_text(encoding="utf-8")
+    last = outcome(Conclusion("classify", tmp_path / "run"))
+    assert last.scores.keys() >= {"accuracy"}
+    assert '"part": "test"' in (tmp_path / "run" / "metrics.jsonl").read_text(encoding="utf-8")
+
+
+def test_finished_slice_is_not_changed(values: dict[str, Any], tmp_path: Path) -> None:
+    job = Slice("classify", values, tmp_path / "run", 100.0)
+    first = outcome(job)
+    weights = load_file(tmp_path / "run" / "last" / "model.safetensors")
+    again = outcome(job)
+    assert (again.steps, again.scores) == (first.steps, first.scores)
+    after = load_file(tmp_path / "run" / "last" / "model.safetensors")
+    assert weights.keys() == after.keys()
+    assert all((weights[name] == after[name]).all() for name in weights)
+
+
+def test_learning_rate_falls_to_zero_at_the_last_step(values: dict[str, Any], tmp_path: Path) -> None:
+    outcome(Slice("classify", values, tmp_path / "run", 100.0))
+    outcome(Slice("classify", values, tmp_path / "run", 100.0, steps=10, n_evaluations=5))
+    rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+    rates = {row["step"]: row["learning_rate"] for row in rows}
+    assert rates[6] == 1e-3
+    assert rates[8] == pytest.approx(1e-3 * 3 / 11)
+    assert rates[10] == pytest.approx(1e-3 / 11)
+
+
+def test_limits_of_a_killed_slice_are_undone(values: dict[str, Any], tmp_path: Path) -> None:
+    job = Slice("classify", values, tmp_path / "run", 100.0)
+    outcome(job)
+    config = tmp_path / "run" / "config.toml"
+    text = config.read_text(encoding="utf-8")
+    config.write_text(text.replace('schedule = "constant"', 'schedule = "linear"'), encoding="utf-8")
+    assert outcome(Slice("classify", values, tmp_path / "run", 100.0, steps=8)).steps == 8
+
+
+def test_folder_without_checkpoint_is_trained_from_scratch(values: dict[str, Any], tmp_path: Path) -> None:
+    job = Slice("classify", values, tmp_path / "run", 100.0)
+    first = outcome(job)
+    shutil.rmtree(tmp_path / "run" / "checkpoints")
+    (tmp_path / "run" / "checkpoints").mkdir()
+    assert outcome(job).scores == first.scores
+
+
+@pytest.mark.parametrize("text", ["", "only text\n"])
+def test_errors_are_outcomes(text: str, values: dict[str, Any], tmp_path: Path) -> None:
+    Path(values["data"]["train"][0]).write_text(text, encoding="utf-8")
+    found = run_job(Slice("classify", values, tmp_path / "run", 100.0))
+    assert isinstance(found, Outcome)
+    assert found.reason == "failed"
+    assert found.lines[0].endswith(".")
