@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ PACKAGES = sorted(
     if "lazy_exports(" in path.read_text(encoding="utf-8")
 )
 """The packages that export names lazily."""
+REFERENCE = SRC.parent.parent / "docs" / "reference"
 
 
 def parsed(package: str) -> tuple[list[str], dict[str, str], dict[str, str]]:
@@ -90,6 +92,47 @@ def untyped(value: Any) -> list[str]:
         return []
     empty = inspect.Parameter.empty
     return [p.name for p in signature.parameters.values() if p.annotation is empty and p.name not in ("self", "cls")]
+
+
+def test_exported_functions_and_classes_describe_their_parameters() -> None:
+    """At least 80 % of those with parameters have ``Args:`` for all of them; a config has a docstring below each."""
+    described = {f"{package}.{name}": describes_parameters(value) for package, name, value in with_parameters()}
+    assert len(described) > 250
+    missing = sorted(name for name, complete in described.items() if not complete)
+    assert len(missing) <= 0.2 * len(described), "\n".join(missing)
+
+
+def with_parameters() -> Iterator[tuple[str, str, Any]]:
+    """Exported functions and classes with parameters of their own, each once."""
+    seen = set()
+    for package, name in exported():
+        value = getattr(importlib.import_module(package), name)
+        is_callable = inspect.isfunction(value) or inspect.isclass(value)
+        if is_callable and value not in seen and set(parameters(value)) - {"args", "kwargs"}:
+            seen.add(value)
+            yield package, name, value
+
+
+def parameters(value: Any) -> list[str]:
+    try:
+        return [name for name in inspect.signature(value).parameters if name not in ("self", "cls")]
+    except (ValueError, TypeError):
+        return []
+
+
+def describes_parameters(value: Any) -> bool:
+    _, _, section = inspect.cleandoc(value.__doc__ or "").partition("\nArgs:\n")
+    return all(re.search(rf"^    {name}: \S", section, re.MULTILINE) for name in parameters(value))
+
+
+def test_reference_has_a_page_for_every_package_and_exported_module() -> None:
+    """The directive of a package shows all names of its ``__all__``; ``make site`` checks each of them."""
+    pages = "".join(path.read_text(encoding="utf-8") for path in REFERENCE.glob("*.md"))
+    shown = re.findall(r"^::: (\S+)$", pages, re.MULTILINE)
+    values = [getattr(importlib.import_module(package), name) for package, name in exported()]
+    modules = {value.__name__ for value in values if inspect.ismodule(value)}
+    expected = {*PACKAGES, "catena.checkpoint", "catena.config", *modules}
+    assert sorted(shown) == sorted(expected), "each needs a line '::: package' in a page of docs/reference"
 
 
 def test_unknown_name_raises_attribute_error() -> None:

@@ -26,7 +26,7 @@ from pathlib import Path
 
 import pytest
 
-from catena.cli.main import main
+from catena.cli.main import COMMANDS, main
 from catena.data.samples.corpus import load_sample, sample_path
 from catena.tasks.spec import TASKS
 
@@ -168,6 +168,22 @@ def test_readme_shows_two_commands_picture_and_five_lines_of_python() -> None:
     assert re.search(r"!\[[^]]+\]\(docs/images/\w+\.svg\)", text)
     first = next(block for block in blocks(README) if block.language == "python")
     assert len([line for line in first.text.splitlines() if line]) == 5
+
+
+def test_every_page_is_in_the_navigation_of_the_site() -> None:
+    text = (ROOT / "docs" / "site" / "zensical.toml").read_text(encoding="utf-8")
+    listed = set(re.findall(r'"([\w/]+\.md)"', text))
+    pages = {path.relative_to(ROOT / "docs").as_posix() for path in PAGES if path.parent != ROOT}
+    assert pages == listed - {"readme.md", "contributing.md", "changelog.md", "recipes.md", "examples/index.md"}
+
+
+def test_reference_lists_every_command_and_task_with_its_guide() -> None:
+    text = (ROOT / "docs" / "reference" / "commands.md").read_text(encoding="utf-8")
+    commands, _, tasks = text.partition("## Tasks")
+    assert set(re.findall(r"^\| `(\w+)` \|", commands, re.M)) == set(COMMANDS)
+    rows = {found[1]: found[0] for found in re.finditer(r"^\| `(\w+)` \|.*$", tasks, re.M)}
+    guides = {name: f"(../{TASKS[name].guide})" in row for name, row in rows.items()}
+    assert guides == dict.fromkeys(TASKS, True)
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=name_of)

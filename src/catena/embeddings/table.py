@@ -76,7 +76,12 @@ class EmbeddingTable(Embedding):
         Args:
             matrix: the pretrained vectors.
             known: True at the rows of ``matrix`` to use. If none is known, ``scale`` sets the range of random rows.
-            pad_id, scale, frozen, dropout, token_dropout, generator: as in the constructor.
+            pad_id: as in the constructor.
+            scale: as in the constructor.
+            frozen: as in the constructor.
+            dropout: as in the constructor.
+            token_dropout: as in the constructor.
+            generator: as in the constructor.
         """
         n, d = matrix.shape
         scale = _scale_of(matrix[known]) or scale
@@ -107,6 +112,15 @@ class MultichannelTable(Embedding):
 
     ``forward`` concatenates both, the frozen channel first, so that any encoder can use it; a filter over
     it has separate weights for each channel. ``channels`` returns them separately.
+
+    Args:
+        matrix: the pretrained vectors.
+        known: True at the rows of ``matrix`` to use; the others are random with the same variance.
+        pad_id: the row that is zero and stays zero, or None.
+        scale: range of the random rows if no row is known.
+        dropout: fraction of features that are set to 0 in training.
+        token_dropout: fraction of tokens whose whole vector is set to 0 in training.
+        generator: source of the random rows.
     """
 
     def __init__(

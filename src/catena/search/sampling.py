@@ -107,7 +107,16 @@ def stream(
 ) -> Iterator[list[int | None]]:
     """Yields the sampled ids of all rows at each step, None for a finished row.
 
-    The same ids as :func:`sample` with the same generators. The arguments are the same, too.
+    The same ids as :func:`sample` with the same generators.
+
+    Args:
+        stepper: the model.
+        state: a state of ``stepper``, one row for each prefix; that of ``prompt`` if None.
+        generators: one, or one for each row, or a seed.
+        max_length: the maximum number of steps, including the end.
+        filters: applied in their order, such as :func:`top_p`.
+        min_length: the minimum number of ids before the end.
+        prompt: ids that the model reads first, of one prefix or of several; nothing if None.
     """
     state = start_state(stepper, state, prompt)
     generators = torch.Generator().manual_seed(generators) if isinstance(generators, int) else generators

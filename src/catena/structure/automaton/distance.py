@@ -151,6 +151,9 @@ def arc_marginals(machine: Automaton) -> Float[Tensor, "*batch arcs"]:
 
     A path is sampled in proportion to its weight. The result is the gradient of the log total and is differentiable.
     The automaton must be over :class:`LogSemiring`.
+
+    Args:
+        machine: the automaton, over :class:`LogSemiring`.
     """
     log_z, pull = cast(Any, torch.func.vjp(lambda weight: total(_reweighted(machine, weight)), machine.weight))
     return pull(torch.ones_like(log_z))[0]
