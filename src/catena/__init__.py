@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from catena.tasks.converse.estimator import Responder as Responder
     from catena.tasks.embed.estimator import WordVectors as WordVectors
     from catena.tasks.lm.estimator import LanguageModel as LanguageModel
+    from catena.tasks.lm.sound.estimator import SoundModel as SoundModel
     from catena.tasks.load import load as load
     from catena.tasks.load import train as train
     from catena.tasks.parse.estimator import Parser as Parser
@@ -32,6 +33,7 @@ __all__ = [
     "Reader",
     "Regressor",
     "Responder",
+    "SoundModel",
     "Tagger",
     "TextClassifier",
     "Transducer",
@@ -52,6 +54,7 @@ __getattr__, __dir__ = lazy_exports(
         "Reader": "catena.tasks.read.estimator",
         "Regressor": "catena.tasks.regress.estimator",
         "Responder": "catena.tasks.converse.estimator",
+        "SoundModel": "catena.tasks.lm.sound.estimator",
         "Tagger": "catena.tasks.tag.estimator",
         "TextClassifier": "catena.tasks.classify.estimator",
         "Transducer": "catena.tasks.transduce.estimator",

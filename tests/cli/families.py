@@ -7,6 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
+from catena.data.audio import write_wav
 from catena.data.samples.corpus import load_sample
 
 SHORT = ("--max-steps", "3", "--threads", "1")
@@ -40,7 +43,8 @@ class Family:
         """The words of a command with paths for ``RUN``, ``OTHER`` and the files of the family's folder."""
         others = ",".join(str(folder.parent / name / "run") for name in self.others)
         paths = {"RUN": str(folder / "run"), "OTHER": others}
-        paths |= {name: str(folder / name) for name in ("train", "test", "input", "long", "rules.txt", "averaged")}
+        names = ("train", "test", "input", "input/low/1.wav", "long", "rules.txt", "averaged", "out.wav")
+        paths |= {name: str(folder / name) for name in names}
         return [
             words[0],
             *(word if i == 0 and words[0] == "vectors" else paths.get(word, word) for i, word in enumerate(words[1:])),
@@ -182,6 +186,15 @@ def numbers(folder: Path) -> None:
     _write(folder, [], rows, rows)
 
 
+def sounds(folder: Path) -> None:
+    """Recordings of two synthesized voices, in one subfolder for each."""
+    samples = np.arange(400)
+    for part, n in (("train", 6), ("test", 2), ("input", 2)):
+        for i in range(n):
+            voice, pitch = (("high", 0.11), ("low", 0.05))[i % 2]
+            write_wav(folder / part / voice / f"{i}.wav", 0.5 * np.sin(2 * np.pi * pitch * samples + i), 2000)
+
+
 def _write(folder: Path, train: list[str], test: list[str], inputs: list[str]) -> None:
     for name, rows in (("train", train), ("test", test), ("input", inputs)):
         (folder / name).write_text("\n".join(rows) + "\n", encoding="utf-8")
@@ -203,6 +216,7 @@ DATA: dict[str, Callable[[Path], None]] = {
         recipes,
         values,
         numbers,
+        sounds,
     )
 }
 
@@ -378,6 +392,21 @@ FAMILIES = (
             ("generate", "OTHER", "the", "--fuse", "RUN", "--max-length", "5", "--search", "beam"),
         ),
         others=("lm-ngram",),
+    ),
+    Family(
+        "lm-wavenet",
+        "sounds",
+        (
+            *("lm", "train", "--speakers", "--d", "4", "--d-skip", "6", "--n-layers", "3", "--n-blocks", "1"),
+            *("--sample-rate", "2000", "--local", "log_mel", "--strides", "20", "--n-mels", "5", *SHORT),
+        ),
+        (
+            ("score", "RUN", "input"),
+            ("predict", "RUN", "input", "--format", "jsonl"),
+            ("evaluate", "RUN", "test"),
+            ("evaluate", "RUN", "test", "--ensemble", "RUN"),
+            ("generate", "RUN", "-o", "out.wav", "--condition", "input/low/1.wav", "--speaker", "low"),
+        ),
     ),
     Family(
         "converse-mixture",

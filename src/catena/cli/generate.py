@@ -1,4 +1,4 @@
-"""``catena generate RUN [PROMPTS…]``, which generates text with any search and under constraints."""
+"""``catena generate RUN [PROMPTS…]``, which generates text or sound with any search and under constraints."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
-from catena.cli.common import HELP, WeightOptions, end_with, open_task
+from catena.cli.common import HELP, WeightOptions, check_writable, end_with, open_task, write_output
 from catena.cli.help import full_help, short_help
 from catena.cli.parser import Arg, Section, UsageError, parse_command
 from catena.config import Config, parse
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from catena.niche.verse.form import VerseForm
     from catena.search.cost import ConstraintCost
     from catena.tasks.lm.generate import Continuation
+    from catena.tasks.lm.sound.generate import GeneratedRecording
+    from catena.tasks.lm.sound.task import SoundLmTask
     from catena.tasks.lm.task import LmTask
 
 
@@ -30,7 +32,7 @@ class GenerateConfig(Config):
 
 
 class GenerateCommand(WeightOptions):
-    """Generate text with a language model, from each prompt or, without a prompt, from scratch."""
+    """Generate text, or sound, with a language model, from each prompt or, without a prompt, from scratch."""
 
     usage = "catena generate RUN [PROMPTS…] [--options]"
     example = 'catena generate runs/lm "once upon a time" --top-p 0.9 --n 3'
@@ -38,7 +40,7 @@ class GenerateCommand(WeightOptions):
     run: Annotated[Path, Arg("RUN", positional=True)]
     """Run or checkpoint folder of a language model."""
     prompts: Annotated[tuple[str, ...], Arg("[PROMPTS…]", positional=True)] = ()
-    """Prompts to continue."""
+    """Prompts to continue; for a model of recordings, sound files."""
     file: Annotated[Path | None, Arg("FILE")] = None
     """File with one prompt per line."""
     include: Annotated[tuple[str, ...], Arg("TEXT", repeat=True)] = ()
@@ -68,6 +70,16 @@ class GenerateCommand(WeightOptions):
     """Weight of the second model's log-probabilities."""
     format: Literal["text", "tsv", "jsonl"] = "text"
     """text: the text; tsv: log-probability and text; jsonl: prompt, text, score, tokens."""
+    output: Annotated[Path | None, Arg("FILE", "-o")] = None
+    """Output file. Default: standard output. For a model of recordings, a WAV file; several get numbers."""
+    seconds: float | None = Field(None, gt=0)
+    """Length of a recording. Default: the length of --condition, or 2."""
+    speaker: Annotated[str | None, Arg("NAME")] = None
+    """Speaker of a recording, for a model with speakers. Default: an unknown one."""
+    condition: Annotated[Path | None, Arg("FILE")] = None
+    """Local condition of a recording: a sound file whose log-mel spectrogram is used, or a .npy file with a series."""
+    ensemble: Annotated[tuple[Path, ...], Arg("RUN")] = ()
+    """More models of recordings, whose probabilities are averaged."""
 
 
 def run(argv: Sequence[str]) -> int:
@@ -79,44 +91,129 @@ def run(argv: Sequence[str]) -> int:
     options, (values,) = parse_command(GenerateCommand, argv, sections)
     config = parse(GenerateConfig, values, source="the command line")
     _check_constraints(options)
+    if options.output is not None:
+        check_writable(options.output, "out.wav")
 
+    from catena.tasks.lm.task import LmTask
+
+    model: Any = open_task(options.run, options)
+    if isinstance(model, LmTask):
+        return _generate_texts(options, config.search, model)
+    has_length = "max_length" in values.get("search", {})
+    return _generate_sounds(options, config.search, _check_sound_model(model, options.run), has_length=has_length)
+
+
+def _generate_texts(options: GenerateCommand, search: BaseSearchConfig, model: LmTask) -> int:
     from catena.randomness import Randomness
     from catena.search.text_constraints import TextConstraints
     from catena.tasks.lm.generate import FusionModel, TextGenerator
 
-    model = language_model(options.run, options)
+    _reject(options, _FOR_SOUNDS, "texts")
     fused = None
     if options.fuse is not None:
         fused = FusionModel(language_model(options.fuse, options), options.fuse_weight)
     prompts = _prompts(options, model)
     constraints = TextConstraints(options.include, options.exclude, options.regex)
     form = _form(options, model)
-    writer = TextGenerator(model, config.search, constraints, fused, form=form, unknown=options.unknown)
+    writer = TextGenerator(model, search, constraints, fused, form=form, unknown=options.unknown)
     randomness = Randomness(options.seed)
     if options.cost is not None:
         for line in _cost_lines(writer.cost(prompts, options.cost, randomness.torch("cost"))):
             sys.stderr.write(line + "\n")
     generator = randomness.torch("generate")
-    if options.format == "text" and len(prompts) == 1 and _writes_one(config.search):
+    if options.format == "text" and len(prompts) == 1 and _writes_one(search) and options.output is None:
         sys.stdout.write(prompts[0])
         for piece in writer.stream(prompts[0], generator):
             sys.stdout.write(piece)
             sys.stdout.flush()
         sys.stdout.write("\n")
         return 0
-    for row in writer.write(prompts, generator):
-        for one in row:
-            sys.stdout.write(_line(one, options.format) + "\n")
+    write_output(
+        (_line(one, options.format) for row in writer.write(prompts, generator) for one in row), options.output
+    )
     return 0
 
 
+_FOR_SOUNDS = ("seconds", "speaker", "condition", "ensemble")
+_FOR_TEXTS = ("include", "exclude", "regex", "verse", "cost", "unknown")
 _GROUPS = {
     "Input": ("run", "prompts", "file"),
     "Search": ("search", "n", "temperature", "top_k", "top_p", "beam_size", "n_best", "max_length", "min_length"),
     "Text": ("include", "exclude", "regex", "unknown", "fuse", "fuse_weight", "cost"),
     "Verse": ("verse", "rhymes", "rhymes_from", "lexicon"),
-    "Run": ("format", "device", "threads", "seed", "quantization"),
+    "Sound": ("seconds", "speaker", "condition", "ensemble"),
+    "Run": ("output", "format", "device", "threads", "seed", "quantization"),
 }
+
+
+# --- sounds -----------------------------------------------------------------------------------------------------------
+
+
+def _generate_sounds(
+    options: GenerateCommand, search: BaseSearchConfig, model: SoundLmTask, *, has_length: bool
+) -> int:
+    """Write recordings, and print a line about each."""
+    from catena.tasks.lm.sound.generate import SoundFusion, SoundGenerator, count_samples
+
+    _reject(options, _FOR_TEXTS, "recordings")
+    if options.output is None:
+        raise UsageError("-o is missing: a model of recordings writes a sound. Add -o out.wav.")
+    if has_length and options.seconds is not None:
+        raise UsageError("--seconds and --max-length both set the length. Remove one of them.")
+    if not has_length:
+        length = count_samples(model, options.condition, options.seconds)
+        search = search.model_copy(update={"max_length": length})
+    model = model.ensemble([_sound_model(folder, options) for folder in options.ensemble])
+    fused = None
+    if options.fuse is not None:
+        fused = SoundFusion(_sound_model(options.fuse, options), options.fuse_weight)
+    generator = SoundGenerator(model, search, fused, speaker=options.speaker, condition=options.condition)
+    names = [*options.prompts, *(options.file.read_text(encoding="utf-8").split("\n") if options.file else [])]
+    prompts: list[Path | None] = [Path(name) for name in names if name]
+    found = [one for row in generator.write(prompts or [None], options.seed) for one in row]
+    for i, one in enumerate(found, start=1):
+        path = options.output
+        if len(found) > 1:
+            path = path.with_name(f"{path.stem}-{i}{path.suffix}")
+        one.save(path)
+        sys.stdout.write(_sound_line(path, one, options.format) + "\n")
+    return 0
+
+
+def _sound_line(path: Path, one: GeneratedRecording, format: str) -> str:
+    if format == "tsv":
+        return f"{one.log_prob:.4f}\t{path}"
+    if format == "text":
+        return f"{path}: {one.seconds:.2f} s at {one.sample_rate} Hz, {one.bits_per_sample:.4f} bits per sample"
+    from catena.tasks.writing import to_json
+
+    names = ("log_prob", "bits_per_sample", "seconds", "sample_rate")
+    return to_json({"file": str(path), **{name: getattr(one, name) for name in names}})
+
+
+def _sound_model(folder: Path, options: GenerateCommand) -> SoundLmTask:
+    return _check_sound_model(open_task(folder, options), folder)
+
+
+def _check_sound_model(model: Any, folder: Path) -> SoundLmTask:
+    from catena.tasks.lm.sound.task import SoundLmTask
+    from catena.tasks.lm.task import LmTask
+
+    if isinstance(model, LmTask):
+        raise UsageError(f"{folder} is not a model of recordings. Train one with 'catena train lm FOLDER'.")
+    if not isinstance(model, SoundLmTask):
+        raise UsageError(f"{folder} is not a language model. Train one with 'catena train lm'.")
+    return model
+
+
+def _reject(options: GenerateCommand, names: Sequence[str], what: str) -> None:
+    """Raise UsageError for options that a model of ``what`` does not have."""
+    for name in names:
+        if getattr(options, name):
+            raise UsageError(f"--{name.replace('_', '-')} cannot be used with a model of {what}. Remove it.")
+
+
+# --- texts ------------------------------------------------------------------------------------------------------------
 
 
 def _check_constraints(options: GenerateCommand) -> None:
@@ -162,9 +259,12 @@ def _writes_one(search: BaseSearchConfig) -> bool:
 
 def language_model(folder: Path, options: Any) -> LmTask:
     """The language model of a run, or UsageError if it is a model of another task."""
+    return _check_text_model(open_task(folder, options), folder)
+
+
+def _check_text_model(model: Any, folder: Path) -> LmTask:
     from catena.tasks.lm.task import LmTask
 
-    model = open_task(folder, options)
     if not isinstance(model, LmTask):
         raise UsageError(f"{folder} is not a language model. Train one with 'catena train lm'.")
     return model

@@ -1,4 +1,4 @@
-"""``catena score RUN [FILE]``, the log-probability of each text under a language model, and totals."""
+"""``catena score RUN [FILE]``, the log-probability of each text or recording under a language model, and totals."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from catena.accelerators import start_cold
 from catena.cli.common import (
@@ -18,17 +18,19 @@ from catena.cli.common import (
     input_file,
     stdin_is_terminal,
     typed_lines,
+    warn,
     write_output,
 )
 from catena.cli.parser import Arg, UsageError
 
 if TYPE_CHECKING:
     from catena.tasks.lm.predict import ScoredText
+    from catena.tasks.lm.sound.task import SoundLmTask
     from catena.tasks.lm.task import LmTask
 
 
 class ScoreCommand(WeightOptions):
-    """Log-probability, perplexity and bits of each text and of all texts. Texts are scored independently."""
+    """Log-probability, perplexity and bits of each text or recording and of all. Each is scored independently."""
 
     usage = "catena score RUN [FILE] [--options]"
     example = "catena score runs/lm sentences.txt --format tsv -o scores.tsv"
@@ -36,7 +38,8 @@ class ScoreCommand(WeightOptions):
     run: Annotated[Path, Arg("RUN", positional=True)]
     """Run or checkpoint folder of a language model."""
     file: Annotated[str, Arg("[FILE]", positional=True)] = "-"
-    """File with one text per line. - or nothing: standard input."""
+    """File with one text per line; for a model of recordings, a sound file, a folder or a table. - or nothing: standard
+    input."""
     tokens: bool = False
     """Also show each token with its log-probability. Unknown tokens are marked <unk>."""
     format: Literal["text", "tsv", "csv", "jsonl"] = "text"
@@ -56,8 +59,12 @@ def run(argv: Sequence[str]) -> int:
 
     from catena.tasks.lm.task import LmTask
 
-    model = command.open()
+    model: Any = command.open()
     if not isinstance(model, LmTask):
+        from catena.tasks.lm.sound.task import SoundLmTask
+
+        if isinstance(model, SoundLmTask):
+            return _score_sounds(model, options)
         raise UsageError(f"{options.run} is not a language model. Train one with 'catena train lm'.")
     totals = Totals()
     with ExitStack() as stack:
@@ -65,6 +72,30 @@ def run(argv: Sequence[str]) -> int:
     aside = options.output is not None or options.format != "text"
     (sys.stderr if aside else sys.stdout).write(totals.line() + "\n")
     return 0
+
+
+def _score_sounds(model: SoundLmTask, options: ScoreCommand) -> int:
+    """Write the log-probability of each recording and the totals."""
+    from catena.data.reading import ReadCounter
+    from catena.tasks.lm.sound.predict import total_line
+    from catena.tasks.writing import PredictionWriter
+
+    if options.tokens:
+        raise UsageError("--tokens cannot be used with a model of recordings. Use --format jsonl for bits by second.")
+    writer, counter, scored = PredictionWriter(options.format), ReadCounter(), []
+
+    def lines(path: Path) -> Iterator[str]:
+        for one in model.predict_stream(model.read(model.config, path, counter)):
+            scored.append(one)
+            yield from writer.lines(one)
+
+    with input_file(options.file) as path:
+        write_output(lines(path), options.output)
+    for dropped in counter.dropped:
+        warn("score", f"{dropped.place.file}: {dropped.reason}: {dropped.text}")
+    aside = options.output is not None or options.format != "text"
+    (sys.stderr if aside else sys.stdout).write(total_line(scored) + "\n")
+    return 0 if scored else 1
 
 
 def _scored(model: LmTask, options: ScoreCommand, stack: ExitStack) -> Iterable[ScoredText]:

@@ -16,7 +16,7 @@ MediaKind = Literal["picture", "sound"]
 
 PICTURE_ENDINGS = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
 SOUND_ENDINGS = (".wav", ".flac", ".ogg", ".opus", ".mp3", ".aif", ".aiff", ".au", ".m4a", ".aac")
-_SPLIT_NAMES = ("train", "training", "dev", "valid", "validation", "val", "test", "testing")
+SPLIT_NAMES = ("train", "training", "dev", "valid", "validation", "val", "test", "testing")
 """Names of folders that are parts of the data rather than labels."""
 _FEW = 50
 """Number of files of each folder whose names are read."""
@@ -47,7 +47,7 @@ def label_media_folders(path: Path) -> tuple[MediaKind, list[Path]] | None:
 
 def split_folders(path: Path) -> list[Path]:
     """The subfolders that are parts of the data, such as train and test, with folders of labels in them."""
-    folders = sorted(folder for folder in path.iterdir() if folder.is_dir() and folder.name.lower() in _SPLIT_NAMES)
+    folders = sorted(folder for folder in path.iterdir() if folder.is_dir() and folder.name.lower() in SPLIT_NAMES)
     return [folder for folder in folders if label_media_folders(folder) is not None]
 
 

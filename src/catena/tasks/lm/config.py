@@ -20,6 +20,8 @@ from catena.lm.neural_config import (
 )
 from catena.registry import did_you_mean
 from catena.tasks.config import FilesConfig, FractionsConfig, LengthConfig, MachineConfig, with_suggestions
+from catena.tasks.lm.sound import config as sound
+from catena.tasks.lm.sound.config import WaveNetLMConfig
 from catena.tasks.options import PredictOptions
 from catena.training.config import TrainingConfig
 
@@ -39,9 +41,20 @@ class LmDataConfig(FilesConfig, FractionsConfig, LengthConfig):
     blank_lines: Literal["keep", "drop"] = "keep"
     """keep: a blank line is a text that consists of </s> only (the WikiText convention). drop: skip blank lines."""
     split: Literal["end", "random"] = "end"
-    """end: the dev and test sets are the last lines of train. random: they are sampled lines, for independent lines."""
+    """end: the dev and test sets are the last lines of train. random: they are sampled lines, for independent lines.
+    With recordings, end: the end of each recording; random: whole recordings by their names, the default unless there
+    is only one."""
     max_length: int = Field(1000, gt=0)
     """With batches.order = sentences: the longest training line in tokens (see too_long)."""
+    file_column: str | None = None
+    """Column of the names of sound files, relative to the table; found by its name if not set."""
+    speaker_column: str | None = None
+    """Column of the speaker of a recording; found by its name if not set."""
+    series_column: str | None = None
+    """With model.local = series: the column of the .npy files, relative to the table. If not set, the series of a.wav
+    is in a.npy."""
+    speaker: str | None = None
+    """Speaker of the recordings for which a file or folder names none."""
 
     def split_method(self) -> SplitMethod:
         return self.split
@@ -156,7 +169,8 @@ _LmModel = Annotated[
     | GRULMConfig
     | FeedForwardLMConfig
     | ConvolutionLMConfig
-    | TransformerLMConfig,
+    | TransformerLMConfig
+    | WaveNetLMConfig,
     Field(discriminator="kind"),
 ]
 
@@ -231,6 +245,7 @@ SUGGESTED: dict[str, dict[str, Any]] = {
         "optimizer": "adamw", "learning_rate": 0.001, "weight_decay": 0.1, "clip_norm": 1.0, "warmup_steps": 100,
         "betas": (0.9, 0.98),
     },
+    "wavenet": sound.TRAINING,
 }  # fmt: skip
 """Default training options of each model."""
 
@@ -266,8 +281,13 @@ class LmConfig(Config):
 
     @classmethod
     def implied(cls, data: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The config with a bidirectional encoder if the objective is masked and the config does not set it."""
+        """The config with a bidirectional encoder if the objective is masked and the config does not set it.
+
+        A model of recordings has batches of its own.
+        """
         objective, model = data.get("objective"), data.get("model", {})
+        if isinstance(model, Mapping) and model.get("kind") == "wavenet":
+            return sound.with_sound_defaults(data)
         if not isinstance(objective, Mapping) or objective.get("kind") != "masked" or not isinstance(model, Mapping):
             return data
         encoder, both = model.get("encoder", {}), _BOTH_WAYS.get(str(model.get("kind", "lstm")))
@@ -283,9 +303,9 @@ class LmConfig(Config):
         return self
 
     def _metric_problems(self) -> Iterator[str]:
-        metric = self.training.metric
-        if metric not in (None, *METRICS):
-            yield (f"Unknown training.metric {metric!r} of a language model: {did_you_mean(str(metric), METRICS)}")
+        metric, known = self.training.metric, (sound.METRIC,) if self.model.kind == "wavenet" else METRICS
+        if metric not in (None, *known):
+            yield (f"Unknown training.metric {metric!r} of a language model: {did_you_mean(str(metric), known)}")
 
     def _text_problems(self) -> Iterator[str]:
         if self.data.unit == "file":
@@ -302,7 +322,7 @@ class LmConfig(Config):
 
     def _model_problems(self) -> Iterator[str]:
         masked, kind = self.objective.kind == "masked", self.model.kind
-        if masked and kind in ("ngram", "mixture", "feed-forward", "convolution"):
+        if masked and kind in ("ngram", "mixture", "feed-forward", "convolution", "wavenet"):
             yield (
                 f"model.kind must be lstm, gru, rnn or transformer if objective.kind = 'masked', got {kind!r}. Choose "
                 f"one of them, or set objective.kind to 'next'."

@@ -14,6 +14,7 @@ from catena.lm.neural import NeuralLanguageModel
 from catena.lm.neural_build import EmbeddingRows, build_masked, build_neural
 from catena.lm.neural_masked import MaskedLanguageModel
 from catena.tasks.lm.config import LmConfig, LmMixtureConfig, NgramConfig
+from catena.tasks.lm.sound.config import WaveNetLMConfig
 
 _Network = NeuralLanguageModel | MaskedLanguageModel
 
@@ -31,7 +32,7 @@ def build_network(
         vectors: pretrained embedding rows and a mask of the rows that are set.
     """
     settings = config.model
-    assert not isinstance(settings, NgramConfig | LmMixtureConfig)
+    assert not isinstance(settings, NgramConfig | LmMixtureConfig | WaveNetLMConfig)
     counts = vocabulary.counts if counts is None else counts
     if vectors is None and settings.embedding.mode != "random":
         n = len(vocabulary)
@@ -45,7 +46,7 @@ def build_network(
 def read_embedding_rows(config: LmConfig, vocabulary: Vocabulary) -> EmbeddingRows | None:
     """The word vectors of the file that a config names, or None."""
     settings = config.model
-    assert not isinstance(settings, NgramConfig | LmMixtureConfig)
+    assert not isinstance(settings, NgramConfig | LmMixtureConfig | WaveNetLMConfig)
     if settings.embedding.vectors is None:
         return None
     rows, found = read_vectors_of(Path(settings.embedding.vectors), vocabulary.symbols, settings.embedding.d)

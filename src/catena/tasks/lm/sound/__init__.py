@@ -1,0 +1,1 @@
+"""Language models of recordings: WaveNets over the samples of sound files."""

@@ -1,0 +1,186 @@
+"""The network of a language model of recordings, and its training batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from catena.checkpoint.files import as_json, read_json
+from catena.data.recordings import WindowBatch, WindowPlan
+from catena.data.vocabulary import Labels
+from catena.encoders.log_mel import LogMel
+from catena.encoders.sound import FeatureNorm
+from catena.errors import DataError
+from catena.lm.wavenet import WaveNet
+from catena.lm.wavenet_build import build_wavenet
+from catena.registry import did_you_mean
+from catena.tasks.lm.sound.config import WaveNetLMConfig
+from catena.tasks.lm.sound.data import RecordingRows
+from catena.tasks.lm.sound.series import LocalSeries, LogMelSeries, StoredSeries
+from catena.training.task import EpochPlan
+
+_FILE = "recordings.json"
+
+
+@dataclass(frozen=True, eq=False)
+class RecordingEncoding:
+    """What the training recordings determine: the names of the speakers, and the number of features of a series."""
+
+    speakers: Labels
+    d_local: int = 0
+
+    def speaker_ids(self, names: Iterable[str | None]) -> Int[np.ndarray, " n"]:
+        """The index of each speaker; -1 for an unknown one."""
+        return np.array([self.speakers.id(n) if n is not None and n in self.speakers else -1 for n in names], np.int64)
+
+    def find_speaker(self, name: str | None) -> int:
+        """The index of a speaker; -1 for None. Raise DataError for an unknown name."""
+        if name is None:
+            return -1
+        if not len(self.speakers):
+            raise DataError(f"speaker = {name!r} cannot be used: the model has no speakers. Train with --speakers.")
+        if name not in self.speakers:
+            raise DataError(f"Unknown speaker {name!r}: {did_you_mean(name, self.speakers.names)}")
+        return self.speakers.id(name)
+
+    def save(self, folder: Path) -> None:
+        values = {"speakers": list(self.speakers.names), "d_local": self.d_local}
+        (folder / _FILE).write_text(as_json(values), encoding="utf-8")
+
+    @classmethod
+    def load(cls, folder: Path) -> RecordingEncoding:
+        """The encoding that :meth:`save` wrote."""
+        values = read_json(folder / _FILE)
+        return cls(Labels(values["speakers"]), int(values["d_local"]))
+
+
+@dataclass(frozen=True, eq=False)
+class RecordingBatch:
+    """Windows on the device of the network; see :class:`catena.data.recordings.WindowBatch`.
+
+    Args:
+        inputs: levels before the targets.
+        targets: levels to predict.
+        mask: True at real targets; None if all are.
+        speakers: the index of each window's speaker; None if the model has none.
+        frames: normalized vectors of the slower series; None if there is none.
+    """
+
+    inputs: Int[Tensor, "b s"]
+    targets: Int[Tensor, "b t"]
+    mask: Bool[Tensor, "b t"] | None = None
+    speakers: Int[Tensor, " b"] | None = None
+    frames: Float[Tensor, "b f k"] | None = None
+
+    @property
+    def n_targets(self) -> int:
+        """The number of real targets."""
+        return self.targets.numel() if self.mask is None else int(self.mask.sum())
+
+
+class RecordingNetwork(nn.Module):
+    """A WaveNet with the front end of its local condition.
+
+    Args:
+        config: the sizes and the conditions.
+        encoding: the speakers and the size of a series.
+    """
+
+    def __init__(self, config: WaveNetLMConfig, encoding: RecordingEncoding) -> None:
+        super().__init__()
+        self.config = config
+        self.wavenet: WaveNet = build_wavenet(config, n_speakers=len(encoding.speakers), d_local=encoding.d_local)
+        self.norm = FeatureNorm(encoding.d_local) if encoding.d_local else None
+        self.log_mel = LogMel(config.log_mel) if config.local == "log_mel" else None
+
+    @property
+    def hop(self) -> int:
+        """Windows start at multiples of it."""
+        return 1 if self.norm is None else self.config.hop
+
+    def open_series(self, rows: RecordingRows) -> LocalSeries | None:
+        """The slower series of recordings; None if the model has none."""
+        if self.norm is None:
+            return None
+        if self.log_mel is not None:
+            return LogMelSeries(rows.recordings, self.log_mel)
+        return StoredSeries(rows.examples, rows.lengths, self.hop, len(self.norm.mean))
+
+    def load_batch(
+        self, batch: WindowBatch, speakers: Int[np.ndarray, " b"], series: LocalSeries | None
+    ) -> RecordingBatch:
+        """Windows with their conditions, on the device of the network."""
+        device = self.wavenet.device
+        inputs, targets = (torch.from_numpy(x).to(device).long() for x in (batch.inputs, batch.targets))
+        mask = None if batch.mask.all() else torch.from_numpy(batch.mask).to(device)
+        chosen = torch.from_numpy(speakers).to(device) if self.wavenet.n_speakers else None
+        return RecordingBatch(inputs, targets, mask, chosen, self._frames(batch, series))
+
+    def _frames(self, batch: WindowBatch, series: LocalSeries | None) -> Float[Tensor, "b f k"] | None:
+        if series is None or self.norm is None or self.wavenet.upsampling is None:
+            return None
+        before, after = self.wavenet.n_context_frames, self.wavenet.upsampling.margin
+        n = before + after - (-batch.targets.shape[1] // self.hop)
+        return series.windows(batch.recordings, batch.starts // self.hop - before, n, self.norm)
+
+    def frames_from_start(self, series: LocalSeries) -> Float[Tensor, "1 f k"]:
+        """The vectors of a single recording from its first sample on, for :meth:`WaveNet.begin`."""
+        assert self.norm is not None
+        assert self.wavenet.upsampling is not None
+        return series.window(0, 0, series.n_frames(0) + self.wavenet.upsampling.margin, self.norm)[None]
+
+    def loss(self, batch: RecordingBatch) -> Float[Tensor, ""]:
+        """The mean of -log p over the real targets, in nats."""
+        condition = self.wavenet.condition(batch.speakers, batch.frames)
+        return self.wavenet.loss(batch.inputs, batch.targets, batch.mask, condition)
+
+    @torch.no_grad()
+    def log_probs(self, batch: RecordingBatch) -> Float[Tensor, "b t"]:
+        """log p of each target."""
+        hidden = self.wavenet.hidden(batch.inputs, self.wavenet.condition(batch.speakers, batch.frames))
+        found = self.wavenet.output.log_prob(hidden.flatten(0, 1), batch.targets.flatten())
+        return found.view(batch.targets.shape)
+
+
+class RecordingEpoch(EpochPlan):
+    """The random windows of one epoch; some are without their speaker, and some have the opposite sign.
+
+    Args:
+        network: the network.
+        plan: the windows.
+        speakers: the index of each recording's speaker.
+        series: the slower series.
+        generator: decides which windows are changed; it depends only on the seed and the epoch.
+    """
+
+    def __init__(
+        self,
+        network: RecordingNetwork,
+        plan: WindowPlan,
+        speakers: Int[np.ndarray, " n"],
+        series: LocalSeries | None,
+        generator: np.random.Generator,
+    ) -> None:
+        self.network, self.plan, self.speakers, self.series = network, plan, speakers, series
+        dropped, flipped = generator.random((2, len(plan.chosen)))
+        self.dropped = dropped < network.config.drop_speaker
+        self.flipped = flipped < network.config.flip
+
+    def __len__(self) -> int:
+        return len(self.plan)
+
+    def batch(self, i: int) -> RecordingBatch:
+        batch = self.plan.batch(i)
+        rows = slice(i * self.plan.batch_size, (i + 1) * self.plan.batch_size)
+        speakers = np.where(self.dropped[rows], -1, self.speakers[batch.recordings])
+        last = self.network.config.n_levels - 1
+        over = self.flipped[rows, None]
+        inputs, targets = (np.where(over, last - x, x) for x in (batch.inputs, batch.targets))
+        flipped = WindowBatch(inputs, targets, batch.mask, batch.recordings, batch.starts)
+        return self.network.load_batch(flipped, speakers, self.series)
