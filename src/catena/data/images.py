@@ -55,6 +55,15 @@ def read_image_in_thread(path: Path | str, config: ImageConfig) -> UInt8[np.ndar
         return _decode(path, picture, config)
 
 
+def image_size(path: Path | str, max_pixels: int) -> tuple[int, int]:
+    """Height and width of a picture file after its EXIF rotation; raises the errors of :func:`read_image`."""
+    path = Path(path)
+    _check_not_empty(path)
+    with quiet_pillow(), decompress(path) as plain, _open_picture(path, plain, max_pixels) as picture:
+        width, height = picture.size
+        return (width, height) if _get_orientation(picture) in _SIDEWAYS else (height, width)
+
+
 @contextlib.contextmanager
 def quiet_pillow() -> Iterator[None]:
     """Context without the warnings of Pillow about metadata and large pictures, which are checked here.

@@ -1,1 +1,1 @@
-"""Applications with few users: correction of misspelled text, verse, and geometry problems for pointer networks."""
+"""Applications with few users: correction of misspelled text, verse, geometry problems, styles of pictures."""
