@@ -70,7 +70,7 @@ def test_speakers_are_subfolders_or_columns(tmp_path: Path) -> None:
     assert [e.speaker for e in list_recordings(named, table, ReadCounter())] == ["1", "2"]
 
 
-def test_series_are_beside_the_recordings_or_in_a_column(tmp_path: Path) -> None:
+def test_series_have_the_name_of_the_recording_or_a_column(tmp_path: Path) -> None:
     write_voices(tmp_path / "voices", 2)
     config = make_config(tmp_path / "voices", "series")
     counter = ReadCounter()
@@ -81,7 +81,7 @@ def test_series_are_beside_the_recordings_or_in_a_column(tmp_path: Path) -> None
     assert [e.series for e in list_recordings(config, table, ReadCounter())] == [tmp_path / "voices/low/1.npy"]
 
 
-def test_levels_are_those_of_the_samples(voices: Path) -> None:
+def test_levels_encode_the_samples(voices: Path) -> None:
     (example,) = read_recording_files(make_config(voices), voices / "high" / "0.wav", ReadCounter())
     samples = np.rint(np.clip(make_voice(0.11, 500, 0), -1, 1) * 32768) / 32768
     assert np.asarray(example.levels).tolist() == encode_mulaw(samples).tolist()

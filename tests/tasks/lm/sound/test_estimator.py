@@ -49,7 +49,7 @@ def test_generate_takes_seconds_speaker_and_search(runs: dict[str, Path], voices
     assert (tmp_path / "out.wav").exists()
 
 
-def test_parameters_are_those_of_the_run(runs: dict[str, Path]) -> None:
+def test_loaded_model_has_the_parameters_of_the_run(runs: dict[str, Path]) -> None:
     model = catena.load(runs["series"], "cpu")
     params = model.get_params()
     assert (params["model"], params["local"], params["sample_rate"], params["speakers"]) == (

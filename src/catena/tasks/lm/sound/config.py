@@ -17,7 +17,7 @@ NEXT_COMMANDS = ("generate RUN -o out.wav", "score RUN FILE")
 """Commands suggested after training."""
 TRAINING: dict[str, Any] = {
     "optimizer": "adamw", "learning_rate": 0.002, "weight_decay": 0.01, "betas": (0.9, 0.98), "clip_norm": 1.0,
-    "warmup_steps": 200, "ema": 0.999,
+    "warmup_steps": 50, "ema": 0.999,
 }  # fmt: skip
 """Default training options."""
 
