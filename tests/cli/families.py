@@ -270,6 +270,7 @@ PARSED = (("predict", "RUN", "input", "--confidence"), ("draw", "RUN", "the cat 
 TRANSLATED = (("predict", "RUN", "input", "--n-best", "2", "--format", "jsonl"),)
 PLAIN = (("predict", "RUN", "input"), ("evaluate", "RUN", "test"))
 
+DOCUMENTS = ("vectors", "documents", "input", "-o", "averaged", "--format", "word2vec-text", "--vectors", "RUN")
 PLAYED = ("--batch-size", "4", "--dev-episodes", "2", "--test-episodes", "2", "--max-episode-steps", "9")
 FAMILIES = (
     _classify("loglinear", more=(("compare", "RUN", "RUN", "test", "--samples", "20"),)),
@@ -447,5 +448,22 @@ FAMILIES = (
             resumable=False,
         )
         for model in ("skipgram", "cbow")
+    ),
+    *(
+        Family(
+            f"embed-{model}",
+            "text",
+            ("embed", "train", "--model", model, "--counts", counts, "--d", "3", "--min-count", "1", "--threads", "1"),
+            (("vectors", "similarity", "cat", "sees", "--vectors", "RUN"), *more),
+            resumable=False,
+        )
+        for model, counts, more in (
+            ("lsa", "contexts", ()),
+            ("pca", "contexts", ()),
+            ("factor", "contexts", ()),
+            ("ica", "contexts", ()),
+            ("sparse", "documents", (DOCUMENTS,)),
+            ("nmf", "documents", (DOCUMENTS,)),
+        )
     ),
 )

@@ -129,7 +129,7 @@ def test_line_vectors_can_be_queried_like_words(
 def test_documents_without_paragraph_vectors_prints_error(
     trained: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    wanted = "Documents have no vectors with model = 'skipgram'. Train with --model dm or --model dbow."
+    wanted = "Documents have no vectors with model = 'skipgram'. Train with --model dm or --model dbow, or"
     for more in ([], [str(trained / "text.txt")]):
         err = output_of(
             capsys, "documents", "-o", str(tmp_path / "x.txt"), *more, "--vectors", str(trained / "run"), code=1

@@ -134,7 +134,102 @@ class PVDBOWConfig(BaseVectorConfig):
     """Also train word vectors, by skip-gram."""
 
 
-_VectorModelConfig = Annotated[SkipGramConfig | CBOWConfig | PVDMConfig | PVDBOWConfig, Field(discriminator="kind")]
+class FactorConfig(Config):
+    """Options of all linear factor models, which factorize a matrix of counts by scikit-learn."""
+
+    kind: str
+    """Model."""
+    d: int = Field(100, ge=1, le=65_536)
+    """Dimension of the vectors."""
+    counts: Literal["contexts", "documents"] = "contexts"
+    """contexts: how often words occur near each other; documents: how often they occur in each line, which then has a
+    vector too."""
+    window: int = Field(5, ge=1, le=1000)
+    """For contexts: maximum distance of a context word."""
+    n_contexts: int | None = Field(None, ge=2)
+    """For contexts: number of context words, the most frequent ones. Default: all; 1,000 for models of dense matrices
+    (factor, ica, sparse)."""
+    weighting: Literal["auto", "none", "log", "ppmi", "tfidf"] = "auto"
+    """Weights of counts: none, log(1 + count), positive pointwise mutual information (ppmi), or term frequency times
+    inverse document frequency (tfidf). auto: ppmi for contexts, tfidf for documents."""
+    shift: float = Field(1.0, ge=1)
+    """For ppmi: the logarithm of this value is subtracted, as in negative sampling with this many noise words."""
+    smoothing: float = Field(0.75, gt=0, le=1)
+    """For ppmi: power of the counts of contexts, which makes rare ones less important (Levy et al. 2015)."""
+    max_iter: int = Field(200, ge=1)
+    """Maximum number of iterations; lsa and pca need none."""
+
+    @property
+    def weights(self) -> str:
+        """The weights of counts, with auto resolved."""
+        if self.weighting != "auto":
+            return self.weighting
+        return "ppmi" if self.counts == "contexts" else "tfidf"
+
+
+class LSAConfig(FactorConfig):
+    """Latent semantic analysis: the truncated singular value decomposition of counts (Deerwester et al. 1990)."""
+
+    kind: Literal["lsa"] = "lsa"
+    """Model."""
+    power: float = Field(0.5, ge=0, le=1)
+    """Word vectors are left singular vectors times singular values to this power."""
+
+
+class PCAConfig(FactorConfig):
+    """Principal components of counts."""
+
+    kind: Literal["pca"] = "pca"
+    """Model."""
+
+
+class FactorAnalysisConfig(FactorConfig):
+    """Factor analysis: Gaussian factors, and noise with its own variance in each column, fitted by EM."""
+
+    kind: Literal["factor"] = "factor"
+    """Model."""
+
+
+class ICAConfig(FactorConfig):
+    """Independent components of counts, by FastICA."""
+
+    kind: Literal["ica"] = "ica"
+    """Model."""
+
+
+class SparseCodingConfig(FactorConfig):
+    """Sparse coding: each row of counts is a combination of few learned rows."""
+
+    kind: Literal["sparse"] = "sparse"
+    """Model."""
+    alpha: float = Field(0.1, gt=0)
+    """Weight of the L1 penalty: a larger one makes more values of a vector zero."""
+
+
+class NMFConfig(FactorConfig):
+    """Non-negative matrix factorization: vectors without negative values, whose dimensions resemble topics."""
+
+    kind: Literal["nmf"] = "nmf"
+    """Model."""
+    divergence: Literal["frobenius", "kullback-leibler"] = "frobenius"
+    """What is minimized: the squared error, or the Kullback-Leibler divergence."""
+
+
+FACTOR_KINDS = ("lsa", "pca", "factor", "ica", "sparse", "nmf")
+"""Linear factor models."""
+_VectorModelConfig = Annotated[
+    SkipGramConfig
+    | CBOWConfig
+    | PVDMConfig
+    | PVDBOWConfig
+    | LSAConfig
+    | PCAConfig
+    | FactorAnalysisConfig
+    | ICAConfig
+    | SparseCodingConfig
+    | NMFConfig,
+    Field(discriminator="kind"),
+]
 
 
 # --- losses -----------------------------------------------------------------------------------------------------------
@@ -233,7 +328,29 @@ class VectorConfig(Config):
     @property
     def is_paragraph(self) -> bool:
         """Whether lines have vectors too."""
-        return self.model.kind in ("dm", "dbow")
+        model = self.model
+        return model.counts == "documents" if isinstance(model, FactorConfig) else model.kind in ("dm", "dbow")
+
+    @property
+    def is_factor(self) -> bool:
+        """Whether the vectors come from a linear factor model of counts."""
+        return isinstance(self.model, FactorConfig)
+
+    @model_validator(mode="after")
+    def _factors_have_no_steps(self) -> VectorConfig:
+        if not self.is_factor:
+            return self
+        for name, value in (("loss", NegativeLossConfig()), ("training", VectorTrainingConfig())):
+            if getattr(self, name) != value:
+                raise ValueError(
+                    f"{name} must not be set for model = {self.model.kind!r}, which factorizes counts, got "
+                    f"{getattr(self, name)!r:.60}. Remove it, or use model = 'skipgram'."
+                )
+        if self.subwords.longest:
+            raise ValueError(
+                f"subwords.longest must be 0 for model = {self.model.kind!r}, got {self.subwords.longest}. Remove it."
+            )
+        return self
 
     @model_validator(mode="after")
     def _parts_fit(self) -> VectorConfig:

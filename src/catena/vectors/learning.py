@@ -16,7 +16,7 @@ from jaxtyping import Float, Int, UInt64
 from catena.kernels.word2vec import cpu_learn as learn
 from catena.kernels.word2vec import cpu_sampling as draw
 from catena.randomness import Randomness
-from catena.vectors.config import NCELossConfig, NegativeLossConfig, VectorConfig
+from catena.vectors.config import BaseVectorConfig, NCELossConfig, NegativeLossConfig, VectorConfig
 from catena.vectors.model import VectorNetwork, word_parts
 
 _NOTHING = np.zeros(0, np.float32)
@@ -145,6 +145,7 @@ class VectorLearner:
         self, words: np.ndarray, lines: np.ndarray, spans: np.ndarray, n: int, seed: np.uint64
     ) -> list[_Examples]:
         model = self.settings.model
+        assert isinstance(model, BaseVectorConfig)
         first, context = np.empty(n + 1, np.int64), np.empty(2 * model.window * n, np.int32)
         draw.windows(words, spans, n, model.window, model.dynamic, model.positions or 0, seed, first, context)
         base = self.model.first_document

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _LINE = 16
 """Number of float32 values in a cache line. Rows are aligned to cache lines."""
+_PROJECTION = "projection."
+"""The beginning of the names of the tensors of a projection."""
 TOGETHER = 10_000
 """Number of words whose parts are summed in one batch."""
 _FIRST_LENGTH = 0.25
@@ -50,6 +52,7 @@ class VectorNetwork:
         outputs: rows of predicted words, or of the inner nodes of a tree.
         bias: a value for each predicted word; empty except for noise-contrastive estimation.
         documents: number of documents.
+        projection: for factor models, the arrays that map the counts of a new document to its vector.
     """
 
     settings: VectorConfig
@@ -58,6 +61,7 @@ class VectorNetwork:
     outputs: Float32[np.ndarray, "m padded"]
     bias: Float32[np.ndarray, " b"]
     documents: int
+    projection: dict[str, np.ndarray] = field(default_factory=dict)
 
     @property
     def d(self) -> int:
@@ -95,6 +99,11 @@ class VectorNetwork:
                 "There are no context vectors with loss = 'hierarchical', which trains vectors of inner tree nodes "
                 "instead. Use the word vectors."
             )
+        if len(self.outputs) < len(self.words):
+            raise CheckpointError(
+                f"There are no context vectors with model = {self.settings.model.kind!r} of counts in documents. Use "
+                f"the word vectors."
+            )
         return self.outputs[:, : self.d]
 
     def document_vectors(self) -> Float32[np.ndarray, "n d"]:
@@ -118,6 +127,7 @@ class VectorNetwork:
             "words": self.words.names,
             "ends": self.words.ends,
             "counts": self.words.counts,
+            **{_PROJECTION + name: array for name, array in self.projection.items()},
         }
         return {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()}
 
@@ -133,7 +143,10 @@ class VectorNetwork:
         for row, name in zip(rows, ("inputs", "outputs"), strict=True):
             row[:, : settings.model.d] = held[name]
         buckets = settings.subwords.buckets if settings.subwords.longest else 0
-        return cls(settings, words, rows[0], rows[1], held["bias"].copy(), len(rows[0]) - len(words) - buckets)
+        stored = {name: array for name, array in held.items() if name.startswith(_PROJECTION)}
+        projection = {name.removeprefix(_PROJECTION): array.copy() for name, array in stored.items()}
+        documents = len(rows[0]) - len(words) - buckets
+        return cls(settings, words, rows[0], rows[1], held["bias"].copy(), documents, projection)
 
 
 # --- new rows ---------------------------------------------------------------------------------------------------------

@@ -241,6 +241,10 @@ def train_vectors(
         corpus = corpus_of_files(paths, settings.words, settings.phrases, tokens=tokens, encoding=encoding, known=known)
     else:
         corpus = corpus_of_sentences(source, settings.words, settings.phrases, known=known)  # type: ignore[arg-type]
+    if settings.is_factor:
+        from catena.vectors.factors import fit_factors
+
+        return TrainedVectors(fit_factors(settings, corpus)[0], ())
     model = new_model(settings, corpus.words, corpus.lines, start_from)
     trainer = Trainer(model, corpus)
     for _ in trainer.run():
@@ -253,7 +257,8 @@ def infer_documents(
 ) -> Float32[np.ndarray, "n d"]:
     """Vectors of new documents with all other parameters frozen (Le & Mikolov 2014, section 2.3).
 
-    The result depends on the seed and on the index of each document. A document without known words keeps its random
+    For a factor model the counts of each document are projected, and ``epochs`` and ``seed`` have no effect. Otherwise
+    the result depends on the seed and on the index of each document. A document without known words keeps its random
     initial vector.
 
     Args:
@@ -264,6 +269,10 @@ def infer_documents(
     """
     if not model.settings.is_paragraph:
         raise no_documents(model)
+    if model.settings.is_factor:
+        from catena.vectors.factors import project_documents
+
+        return project_documents(model, documents)
     ids, _ = ids_of_sentences(documents, model.words)
     ends = np.flatnonzero(ids < 0)
     n, base = len(ends), model.first_document
@@ -282,5 +291,6 @@ def infer_documents(
 def no_documents(model: VectorNetwork) -> DataError:
     """The error for a model without paragraph vectors."""
     return DataError(
-        f"Documents have no vectors with model = {model.settings.model.kind!r}. Train with --model dm or --model dbow."
+        f"Documents have no vectors with model = {model.settings.model.kind!r}. Train with --model dm or "
+        f"--model dbow, or a factor model with --counts documents."
     )

@@ -9,7 +9,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from catena.data.features import Features
 from catena.tasks.regress import features
-from catena.tasks.regress.features import FeatureRows, gaussian_kernel, inverse_document_frequency, weigh
+from catena.tasks.regress.features import SparseRows, gaussian_kernel, inverse_document_frequency, weigh
 
 
 def make_bags(n: int, d: int, seed: int = 0) -> tuple[Features, np.ndarray]:
@@ -19,10 +19,10 @@ def make_bags(n: int, d: int, seed: int = 0) -> tuple[Features, np.ndarray]:
     return Features(ids.astype(np.int64), table[rows, ids].astype(np.float32), offsets), table
 
 
-def make_rows(n: int, d: int, m: int, seed: int = 0) -> tuple[FeatureRows, np.ndarray]:
+def make_rows(n: int, d: int, m: int, seed: int = 0) -> tuple[SparseRows, np.ndarray]:
     bags, table = make_bags(n, d, seed)
     numbers = np.random.default_rng(seed + 1).normal(size=(n, m))
-    return FeatureRows.of(bags, d, numbers), np.concatenate((table, numbers), axis=1)
+    return SparseRows.of(bags, d, numbers), np.concatenate((table, numbers), axis=1)
 
 
 def test_sparse_products_equal_dense_ones() -> None:
@@ -54,16 +54,16 @@ def test_gaussian_kernel_equals_scikit_learn() -> None:
 
 def test_numbers_alone_are_rows() -> None:
     numbers = np.arange(6.0).reshape(3, 2)
-    assert np.array_equal(FeatureRows.of(None, 0, numbers).dense(), numbers)
+    assert np.array_equal(SparseRows.of(None, 0, numbers).dense(), numbers)
 
 
 def test_weights_equal_scikit_learn() -> None:
     bags, table = make_bags(9, 6)
     weighed = weigh(bags, inverse_document_frequency(bags, 6))
     expected = TfidfTransformer().fit_transform(table).toarray()
-    assert np.allclose(FeatureRows.of(weighed, 6, np.zeros((9, 0))).dense(), expected, atol=1e-6)
+    assert np.allclose(SparseRows.of(weighed, 6, np.zeros((9, 0))).dense(), expected, atol=1e-6)
 
 
 def test_text_without_features_stays_zero() -> None:
     empty = Features(np.zeros(0, np.int64), np.zeros(0, np.float32), np.zeros(3, np.int64))
-    assert not FeatureRows.of(weigh(empty, np.ones(2)), 2, np.zeros((2, 0))).dense().any()
+    assert not SparseRows.of(weigh(empty, np.ones(2)), 2, np.zeros((2, 0))).dense().any()

@@ -8,14 +8,14 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import Ridge
 
 from catena.tasks.regress import solvers
-from catena.tasks.regress.features import FeatureRows
+from catena.tasks.regress.features import SparseRows
 from catena.tasks.regress.solvers import solve_kernel, solve_linear
 from tests.tasks.regress.test_features import make_rows
 
 WAYS = pytest.mark.parametrize("direct", [10**6, 0], ids=["direct", "conjugate-gradients"])
 
 
-def make_problem(n: int, d: int) -> tuple[FeatureRows, np.ndarray, np.ndarray]:
+def make_problem(n: int, d: int) -> tuple[SparseRows, np.ndarray, np.ndarray]:
     rows, x = make_rows(n, d - 2, 2)
     return rows, x, x @ np.linspace(-1, 1, d) + 5 + np.random.default_rng(7).normal(size=n)
 

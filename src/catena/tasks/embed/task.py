@@ -21,6 +21,7 @@ from catena.tasks.base import BaseTask, Origin, Training
 from catena.tasks.embed.config import EmbedConfig, EmbedOptions
 from catena.tasks.embed.data import Analogy, Query, RatedPair, read_queries
 from catena.tasks.embed.evaluation import EmbedEvaluation, find_metric
+from catena.tasks.embed.factors import FactorTraining
 from catena.tasks.embed.predict import Neighbor, NeighborPrediction
 from catena.tasks.embed.training import VectorTraining
 from catena.tasks.sources import Sources
@@ -67,7 +68,8 @@ class EmbedTask(BaseTask[EmbedConfig, Query, NeighborPrediction, EmbedOptions]):
 
     @classmethod
     def prepare(cls, config: EmbedConfig, sources: Sources[Query], origin: Origin) -> Training:
-        return VectorTraining(config, sources, origin, cls.next_commands)
+        kind = FactorTraining if config.is_factor else VectorTraining
+        return kind(config, sources, origin, cls.next_commands)
 
     @classmethod
     def check_model(cls, theirs: EmbedConfig, config: EmbedConfig, folder: Path) -> None:

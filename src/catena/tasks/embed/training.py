@@ -102,6 +102,13 @@ def read_corpus(config: EmbedConfig, sources: Sources[Any], known: WordIndex | N
     )
 
 
+def describe_corpus(corpus: VectorCorpus) -> list[str]:
+    """Lines about the text."""
+    fraction = corpus.size / max(1, corpus.read)
+    words = f"vocabulary of {len(corpus.words):,} words, {100 * fraction:.1f} % of the text"
+    return [f"text: {corpus.read:,} words in {corpus.lines:,} lines; {words}", *corpus.notes]
+
+
 def _sentences(config: EmbedConfig, examples: Sequence[str | Sequence[str]]) -> Iterator[Sequence[str]]:
     """The words of given texts, which are tokenized unless they are lists of words."""
     texts = [one for one in examples if isinstance(one, str)]
@@ -189,13 +196,8 @@ class _VectorRun:
     def _started(self) -> RunStarted:
         model, corpus, threads = self.trainer.model, self.trainer.corpus, self.trainer.threads
         size = model.inputs.shape[0] * model.d + model.outputs.shape[0] * model.d + len(model.bias)
-        fraction = corpus.size / max(1, corpus.read)
-        summary = (
-            f"text: {corpus.read:,} words in {corpus.lines:,} lines; vocabulary of {len(corpus.words):,} words, "
-            f"{100 * fraction:.1f} % of the text",
-            *corpus.notes,
-            f"threads: {threads}" + (" (deterministic)" if threads == 1 else ""),
-        )
+        used = f"threads: {threads}" + (" (deterministic)" if threads == 1 else "")
+        summary = (*describe_corpus(corpus), used)
         return RunStarted("cpu", size, size, summary, self.steps, self.step, self.run.path)
 
     def _outcome(self, interrupted: bool) -> RunResult:

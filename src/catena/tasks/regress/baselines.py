@@ -19,7 +19,6 @@ from catena.tasks.baselines.features import standardize, tfidf
 from catena.tasks.baselines.fitting import BaselineSuite, FeatureSet
 from catena.tasks.regress.data import RegressExample
 from catena.tasks.regress.evaluation import RegressEvaluation
-from catena.tasks.regress.task import RegressTask
 
 _MAX_ITERATIONS = 2000
 
@@ -36,12 +35,12 @@ class RegressSuite(BaselineSuite):
     """Baselines of a regression model.
 
     Args:
-        task: the model.
+        task: the :class:`~catena.tasks.regress.task.RegressTask`.
     """
 
     unit = "example"
 
-    def __init__(self, task: RegressTask) -> None:
+    def __init__(self, task: Any) -> None:
         self.task = task
 
     def inputs(self, examples: Sequence[RegressExample]) -> RegressInputs:

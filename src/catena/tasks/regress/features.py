@@ -20,7 +20,7 @@ _AT_ONCE = 20_000_000
 
 
 @dataclass(frozen=True, eq=False)
-class FeatureRows:
+class SparseRows:
     """A sparse matrix: ``values[k]`` is in row ``rows[k]`` and column ``ids[k]``.
 
     Args:
@@ -36,7 +36,7 @@ class FeatureRows:
     shape: tuple[int, int]
 
     @classmethod
-    def of(cls, bags: Features | None, n_bag_columns: int, numbers: Float[np.ndarray, "n m"]) -> FeatureRows:
+    def of(cls, bags: Features | None, n_bag_columns: int, numbers: Float[np.ndarray, "n m"]) -> SparseRows:
         """The features of texts, if any, followed by numbers."""
         n, m = numbers.shape
         rows = np.repeat(np.arange(n), m)
@@ -49,7 +49,7 @@ class FeatureRows:
         order = np.argsort(rows, kind="stable")
         return cls(rows[order], ids[order], values[order], (n, n_bag_columns + m))
 
-    def take(self, rows: Sequence[int] | np.ndarray) -> FeatureRows:
+    def take(self, rows: Sequence[int] | np.ndarray) -> SparseRows:
         """Some of the rows, in the given order."""
         chosen = np.asarray(rows, np.int64)
         ends = np.searchsorted(self.rows, np.arange(self.shape[0] + 1))
@@ -57,7 +57,7 @@ class FeatureRows:
         starts = np.concatenate(([0], np.cumsum(sizes)))
         at = np.arange(starts[-1]) + np.repeat(ends[chosen] - starts[:-1], sizes)
         found = np.repeat(np.arange(len(chosen)), sizes)
-        return FeatureRows(found, self.ids[at], self.values[at], (len(chosen), self.shape[1]))
+        return SparseRows(found, self.ids[at], self.values[at], (len(chosen), self.shape[1]))
 
     def times(self, weights: Float[np.ndarray, " d"]) -> Float[np.ndarray, " n"]:
         """X w."""
@@ -82,7 +82,7 @@ class FeatureRows:
         np.add.at(table, (self.rows, self.ids), self.values)
         return table
 
-    def dots(self, other: FeatureRows) -> Float[np.ndarray, "n m"]:
+    def dots(self, other: SparseRows) -> Float[np.ndarray, "n m"]:
         """The dot products of all rows with all rows of another matrix, in blocks of bounded memory."""
         size = max(1, _AT_ONCE // max(1, self.shape[1]))
         index = torch.from_numpy(np.stack((other.rows, other.ids)))
@@ -94,7 +94,7 @@ class FeatureRows:
         return np.concatenate(blocks) if blocks else np.zeros((0, other.shape[0]))
 
 
-def gaussian_kernel(a: FeatureRows, b: FeatureRows, gamma: float) -> Float[np.ndarray, "n m"]:
+def gaussian_kernel(a: SparseRows, b: SparseRows, gamma: float) -> Float[np.ndarray, "n m"]:
     """exp(-γ |x - x'|²) of all pairs of rows."""
     distances = a.squares[:, None] + b.squares - 2 * a.dots(b)
     return np.exp(-gamma * np.maximum(distances, 0))

@@ -29,7 +29,7 @@ from catena.tasks.regress.config import (
 from catena.tasks.regress.data import RegressExample
 from catena.tasks.regress.encoding import RegressEncoding, fit_tokenizer
 from catena.tasks.regress.evaluation import RegressEvaluation
-from catena.tasks.regress.features import FeatureRows, gaussian_kernel, inverse_document_frequency, weigh
+from catena.tasks.regress.features import SparseRows, gaussian_kernel, inverse_document_frequency, weigh
 from catena.tasks.regress.predict import ValuePrediction
 from catena.tasks.regress.solvers import LinearSolution, solve_kernel, solve_linear
 from catena.tasks.regress.task import Gaussians, RegressTask, describe_parts, keep_usable
@@ -47,13 +47,13 @@ _ROWS_AT_ONCE = 1024
 class KernelSolution:
     """Weights of training examples: f(x) = middle + Σ dual_i exp(-γ |x - x_i|²)."""
 
-    support: FeatureRows
+    support: SparseRows
     dual: Float[np.ndarray, " n"]
     gamma: float
     middle: float
     converged: bool = True
 
-    def predict(self, rows: FeatureRows) -> Float[np.ndarray, " n"]:
+    def predict(self, rows: SparseRows) -> Float[np.ndarray, " n"]:
         """The predicted value of each row, in blocks of bounded memory."""
         blocks = np.array_split(np.arange(rows.shape[0]), max(1, -(-rows.shape[0] // _ROWS_AT_ONCE)))
         parts = [gaussian_kernel(rows.take(index), self.support, self.gamma) @ self.dual for index in blocks]
@@ -154,7 +154,7 @@ class FittedRegressTask(RegressTask, FittedTask[RegressConfig, RegressExample, V
         held = {name: tensor.numpy() for name, tensor in checkpoint.weights().items()}
         solution: Solution
         if "dual" in held:
-            support = FeatureRows(held["rows"], held["ids"], held["values"], tuple(held["shape"].tolist()))
+            support = SparseRows(held["rows"], held["ids"], held["values"], tuple(held["shape"].tolist()))
             solution = KernelSolution(support, held["dual"], float(held["gamma"]), float(held["bias"]))
         else:
             solution = LinearSolution(held["weights"], float(held["bias"]))
@@ -187,12 +187,12 @@ class FittedRegressTask(RegressTask, FittedTask[RegressConfig, RegressExample, V
 
 def to_rows(
     config: RegressConfig, encoding: RegressEncoding, idf: Float[np.ndarray, " d"], examples: Sequence[RegressExample]
-) -> FeatureRows:
+) -> SparseRows:
     """The features of examples: n-grams of the text, and then the numbers."""
     bags = _bags(encoding, examples)
     if bags is not None and config.model.tfidf:  # type: ignore[union-attr]
         bags = weigh(bags, idf)
-    return FeatureRows.of(bags, len(idf), encoding.numbers(examples))
+    return SparseRows.of(bags, len(idf), encoding.numbers(examples))
 
 
 def _bags(encoding: RegressEncoding, examples: Sequence[RegressExample]) -> Features | None:
@@ -212,7 +212,7 @@ def _fit_idf(config: RegressConfig, encoding: RegressEncoding, train: Sequence[R
 
 
 def _candidates(
-    config: RegressConfig, rows: FeatureRows, values: np.ndarray, origin: Origin, progress: FitReporter
+    config: RegressConfig, rows: SparseRows, values: np.ndarray, origin: Origin, progress: FitReporter
 ) -> Iterator[tuple[dict[str, float], Solution]]:
     """The solutions to choose from, with their options."""
     model = config.model

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from catena.tasks.regress.features import FeatureRows
+from catena.tasks.regress.features import SparseRows
 
 DIRECT = 1000
 """Number of features up to which linear equations are solved directly."""
@@ -34,12 +34,12 @@ class LinearSolution:
     bias: float
     converged: bool = True
 
-    def predict(self, rows: FeatureRows) -> Float[np.ndarray, " n"]:
+    def predict(self, rows: SparseRows) -> Float[np.ndarray, " n"]:
         """The predicted value of each row."""
         return rows.times(self.weights) + self.bias
 
 
-def solve_linear(rows: FeatureRows, values: Float[np.ndarray, " n"], alpha: float) -> LinearSolution:
+def solve_linear(rows: SparseRows, values: Float[np.ndarray, " n"], alpha: float) -> LinearSolution:
     """The weights and the bias with the least Σ(y - x·w - b)² + α |w|²; of minimum length if several have it.
 
     Direct: time O(n d² + d³). Otherwise each step takes time in the number of nonzero features.
@@ -59,7 +59,7 @@ def _solve_directly(x: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n"], alp
 
 
 def _solve_by_steps(
-    rows: FeatureRows, means: Float[np.ndarray, " d"], y: Float[np.ndarray, " n"], alpha: float
+    rows: SparseRows, means: Float[np.ndarray, " d"], y: Float[np.ndarray, " n"], alpha: float
 ) -> tuple[Float[np.ndarray, " d"], bool]:
     """Conjugate gradients for least squares (Björck 1996, section 7.4), and whether they converged."""
     weights = np.zeros(rows.shape[1])
@@ -80,7 +80,7 @@ def _solve_by_steps(
     return weights, False
 
 
-def _transposed_times(rows: FeatureRows, means: np.ndarray, values: np.ndarray) -> np.ndarray:
+def _transposed_times(rows: SparseRows, means: np.ndarray, values: np.ndarray) -> np.ndarray:
     """(X - mean)ᵀ v."""
     return rows.transposed_times(values) - means * values.sum()
 
