@@ -38,7 +38,7 @@ def make_voice(pitch: float, n: int, seed: int) -> np.ndarray:
 
 
 def write_voices(folder: Path, n: int, seed: int = 0) -> None:
-    """Recordings of two speakers of different lengths, each with a series of two features in a file of the same name."""
+    """Recordings of two speakers, of different lengths, each with a series of two features in a file."""
     for i in range(n):
         name, pitch = (("high", 0.11), ("low", 0.05))[i % 2]
         samples = make_voice(pitch, 500 + 130 * (i % 3), seed + i)

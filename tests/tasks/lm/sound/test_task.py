@@ -15,6 +15,7 @@ import torch
 from catena import load
 from catena.checkpoint import open_checkpoint
 from catena.data.audio import Audio, write_wav
+from catena.data.mulaw import encode_mulaw
 from catena.data.reading import ReadCounter
 from catena.errors import ConfigError, DataError
 from catena.randomness import Randomness
@@ -176,6 +177,28 @@ def test_ensemble_averages_the_probabilities(tasks: dict[str, SoundLmTask], voic
     odd = models[1].config.model_copy(update={"model": models[1].model_config.model_copy(update={"sample_rate": 8000})})
     with pytest.raises(DataError, match="sample_rate and n_levels of all models must be 2000 and 256, got 8000"):
         models[0].ensemble([SoundLmTask(odd, models[1].encoding, models[1].recording_network)])
+
+
+def test_models_of_other_fields_are_averaged(tasks: dict[str, SoundLmTask], voices: Path) -> None:
+    config = make_config(voices, model={"n_layers": 2})
+    torch.manual_seed(0)
+    other = SoundLmTask(config, tasks["plain"].encoding, SoundLmTask.build_network(config, tasks["plain"].encoding))
+    other.recording_network.eval()
+    example = read(other, voices)[0]
+    one, two = (next(model.window_log_probs(model.encode([example])))[1] for model in (tasks["plain"], other))
+    for joined in (tasks["plain"].ensemble([other]), other.ensemble([tasks["plain"]])):
+        found = next(joined.window_log_probs(joined.encode([example])))[1]
+        np.testing.assert_allclose(np.exp(found), (np.exp(one) + np.exp(two)) / 2, rtol=1e-5)
+
+
+def test_bits_of_a_second_are_of_its_samples(tasks: dict[str, SoundLmTask]) -> None:
+    samples = make_voice(0.05, 2 * RATE + 300, 8)
+    (scored,) = tasks["plain"].predict([samples])
+    wavenet = tasks["plain"].recording_network.wavenet
+    ids = torch.from_numpy(encode_mulaw(samples).astype(np.int64))[None] + wavenet.first
+    log_probs = wavenet.token_log_probs(ids, torch.tensor([len(samples)]))[0].double()
+    expected = [float(part.sum()) for part in log_probs.split(RATE)]
+    assert list(scored.seconds_log_probs) == pytest.approx(expected, rel=1e-5)
 
 
 def test_training_learns_the_voices(voices: Path, tmp_path: Path) -> None:
