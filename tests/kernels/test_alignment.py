@@ -134,7 +134,7 @@ def test_threads_share_out_the_rows() -> None:
             torch.set_num_threads(threads)
             alignment = Alignment(*scores, *lengths)
             sampled = alignment.sample(3, torch.Generator().manual_seed(1))
-            searched = alignment.argmax(), alignment.topk(3).members
+            searched = alignment.argmax(), alignment.topk(3).structures
             answers.append((alignment.log_partition(), *alignment.operation_marginals(), *searched, sampled))
     finally:
         torch.set_num_threads(1)

@@ -132,10 +132,10 @@ def test_a_tag_that_does_not_exist_is_named() -> None:
 
 def test_rows_are_the_same_on_any_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     chain = LinearChain(torch.randn(13, 9, 5), torch.randn(5, 5), lengths=torch.arange(13) % 9 + 1)
-    one = chain.log_partition(), chain.marginals(), chain.argmax(), chain.topk(3).members
+    one = chain.log_partition(), chain.marginals(), chain.argmax(), chain.topk(3).structures
     monkeypatch.setattr(threads, "WORTH_A_THREAD", 1)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
-    three = chain.log_partition(), chain.marginals(), chain.argmax(), chain.topk(3).members
+    three = chain.log_partition(), chain.marginals(), chain.argmax(), chain.topk(3).structures
     assert all(torch.allclose(a, b, rtol=1e-6) for a, b in zip(one, three, strict=True))
 
 

@@ -103,7 +103,7 @@ def test_searches_agree_with_the_semiring_program_on_longer_sentences() -> None:
         with use_backend("reference"):
             expected = tree.topk(12)
         assert torch.allclose(found.scores, expected.scores, atol=1e-12)
-        assert torch.equal(found.members, expected.members)
+        assert torch.equal(found.structures, expected.structures)
         assert torch.allclose(best_score, expected.scores[0], atol=1e-12)
 
 

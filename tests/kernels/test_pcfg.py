@@ -177,7 +177,7 @@ def test_the_k_best_begin_with_the_best_and_fall() -> None:
     found = grammar.topk(12)
     assert torch.allclose(found.scores[0], grammar.max())
     assert (found.scores[:-1] >= found.scores[1:] - 1e-12).all()
-    assert len({tuple(x.flatten().tolist()) for x in found.members[:, 0]}) == 12
+    assert len({tuple(x.flatten().tolist()) for x in found.structures[:, 0]}) == 12
 
 
 def test_searches_keep_the_rules_of_torch() -> None:

@@ -88,7 +88,7 @@ def test_threads_share_out_the_rows() -> None:
             torch.set_num_threads(threads)
             tree = SpanTree(scores, lengths)
             sampled = tree.sample(3, torch.Generator().manual_seed(1))
-            answers.append((tree.log_partition(), tree.marginals(), tree.argmax(), tree.topk(3).members, sampled))
+            answers.append((tree.log_partition(), tree.marginals(), tree.argmax(), tree.topk(3).structures, sampled))
     finally:
         torch.set_num_threads(1)
     assert all(torch.equal(a, b) for a, b in zip(*answers, strict=True))

@@ -151,8 +151,8 @@ class DependencyAnswers(ABC):
             assert torch.allclose(
                 top.scores[:, 0], torch.tensor(sorted(members.values(), reverse=True)[:30], dtype=torch.float64)
             )
-            assert len({as_ids(y[0]) for y in top.members}) == 30
-            for y, score in zip(top.members, top.scores, strict=True):
+            assert len({as_ids(y[0]) for y in top.structures}) == 30
+            for y, score in zip(top.structures, top.scores, strict=True):
                 assert members[as_ids(y[0])] == pytest.approx(score.item(), abs=1e-12)
 
     # --- roots ----------------------------------------------------------------------------------------------

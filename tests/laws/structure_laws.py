@@ -230,14 +230,14 @@ class StructureLaws(ABC):
             members = dict(self.members(structure, row))
             expected = sorted((s for s in members.values() if s > -math.inf), reverse=True)[:k]
             tolerance = self.tolerance(list(members.values()))
-            ids = [as_ids(member[row]) for member in top.members]
+            ids = [as_ids(member[row]) for member in top.structures]
             assert len(set(ids[: len(expected)])) == len(expected), "a structure occurs twice"
             for n, score in enumerate(expected):
                 assert self.same(top.scores[n, row].item(), score, tolerance)
                 assert self.same(members[ids[n]], score, tolerance)
             for n in range(len(expected), k):
                 assert top.scores[n, row] == -math.inf
-                assert (top.members[n, row] == -1).all()
+                assert (top.structures[n, row] == -1).all()
 
     def test_entropy_cross_entropy_and_kl(self, case: Case) -> None:
         structure = self.structure(case)
@@ -332,7 +332,7 @@ class StructureLaws(ABC):
         assert torch.allclose(square.marginals().flatten(0, 1), marginals)
         assert torch.allclose(square.entropy().flatten(), entropy)
         assert torch.equal(square.argmax().flatten(0, 1), best)
-        assert torch.equal(square.topk(2).members.flatten(1, 2), structure.topk(2).members)
+        assert torch.equal(square.topk(2).structures.flatten(1, 2), structure.topk(2).structures)
         assert square.sample(3).flatten(1, 2).shape == (3, *best.shape)
 
     def test_padding_does_not_change_results(self) -> None:
@@ -341,7 +341,7 @@ class StructureLaws(ABC):
         assert torch.allclose(structure.log_partition(), spoiled.log_partition())
         assert torch.allclose(structure.marginals(), spoiled.marginals())
         assert torch.equal(structure.argmax(), spoiled.argmax())
-        assert torch.equal(structure.topk(3).members, spoiled.topk(3).members)
+        assert torch.equal(structure.topk(3).structures, spoiled.topk(3).structures)
         assert torch.allclose(structure.entropy(), spoiled.entropy())
         assert torch.allclose(structure.kl(spoiled), torch.zeros(()).double(), atol=1e-12)
         seeds = [torch.Generator().manual_seed(1), torch.Generator().manual_seed(1)]

@@ -163,7 +163,7 @@ class TestOperations:
         with use_backend(backend):
             alignment = Alignment(torch.zeros(2, 5, 4), source_lengths=torch.tensor([5, 3]))
             assert alignment.log_prob(alignment.argmax()).isfinite().all()
-            top = alignment.topk(40).members
+            top = alignment.topk(40).structures
             assert len({tuple(one.tolist()) for one in top[:, 0]}) == 40
 
     def test_many_to_many_equals_dynamic_time_warping(self, backend: str) -> None:

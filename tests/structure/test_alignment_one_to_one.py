@@ -146,7 +146,7 @@ class TestPairs:
         with use_backend(backend):
             alignment = OneToOneAlignment(torch.zeros(2, 5, 4), source_lengths=torch.tensor([5, 3]))
             assert alignment.log_prob(alignment.argmax()).isfinite().all()
-            top = alignment.topk(40).members
+            top = alignment.topk(40).structures
             assert len({tuple(one.tolist()) for one in top[:, 0]}) == 40
 
 

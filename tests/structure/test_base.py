@@ -34,8 +34,8 @@ def test_topk_of_few_structures_takes_one_backward_pass_each(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     calls: list[int] = []
-    own = LinearChain.member
-    monkeypatch.setattr(LinearChain, "member", lambda self, gradients: calls.append(1) or own(self, gradients))
+    own = LinearChain.read_structure
+    monkeypatch.setattr(LinearChain, "read_structure", lambda self, gradients: calls.append(1) or own(self, gradients))
     chain = LinearChain(torch.tensor([[[0.0, 1.0, -torch.inf]], [[-torch.inf, 2.0, -torch.inf]]]))
     with use_backend("reference"):
         scores, members = chain.topk(50)

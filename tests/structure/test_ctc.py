@@ -177,7 +177,7 @@ class TestFrames:
         with use_backend(backend):
             ctc = CTC(logits, targets, lengths, target_lengths)
             possible = ctc.log_partition() > -math.inf
-            for labels in (ctc.argmax()[None], ctc.sample(5), ctc.topk(3).members[:1]):
+            for labels in (ctc.argmax()[None], ctc.sample(5), ctc.topk(3).structures[:1]):
                 said, count = collapse(labels[:, possible])
                 assert torch.equal(count, target_lengths[possible].expand_as(count))
                 for row, (n, target) in enumerate(zip(target_lengths[possible], targets[possible], strict=True)):

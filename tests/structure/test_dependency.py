@@ -51,7 +51,7 @@ y = torch.tensor([[[2, 0], [0, 1], [2, 2], [3, 0]], [[0, 1], [1, 1], [-1, -1], [
 
 def query(arcs, labels):
     tree, holes = ProjectiveTree(arcs, labels, lengths=lengths), NonProjectiveTree(arcs, mask=mask, single_root=False)
-    return tree.log_prob(y) + holes.log_partition(), tree.argmax(), holes.topk(2).members
+    return tree.log_prob(y) + holes.log_partition(), tree.argmax(), holes.topk(2).structures
 
 plain, traced = query(arcs, labels), torch.compile(query, backend="aot_eager", fullgraph=True)(arcs, labels)
 assert all(torch.equal(a, b) for a, b in zip(plain, traced))
@@ -215,7 +215,7 @@ def test_nonprojective_argmax_and_samples_are_trees(single_root: bool) -> None:
     assert tree.are_trees(tree.sample(20)).all()
     best = tree.topk(5)
     assert torch.allclose(best.scores[0], tree.max())
-    assert tree.are_trees(best.members).all()
+    assert tree.are_trees(best.structures).all()
 
 
 @KINDS

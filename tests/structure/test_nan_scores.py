@@ -87,7 +87,7 @@ def answers(structure: StructuredDistribution, name: str) -> Answers:
         "max": structure.max(),
         "argmax": structure.argmax(),
         "topk scores": top.scores.movedim(0, -1),
-        "topk structures": top.members.movedim(0, 1),
+        "topk structures": top.structures.movedim(0, 1),
         "samples": (structure.score(sample) > -math.inf).movedim(0, -1),
         "marginals": by_rows(structure.marginals(), structure),
         "entropy": structure.entropy(),

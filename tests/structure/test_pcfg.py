@@ -153,7 +153,7 @@ class TestParses:
         with use_backend(backend):
             grammar = small()
             top = grammar.topk(3)
-        counts = grammar.rule_counts(top.members)
+        counts = grammar.rule_counts(top.structures)
         assert counts.sum((-3, -2, -1)).tolist() == [[3, 3]] * 3
         for row in range(2):
             ranked = sorted(listed(grammar, row), key=lambda member: -member[1])
@@ -314,5 +314,5 @@ def test_shared_span_scores_equal_expanded_ones(backend: str) -> None:
             each = grammar._spread_over(grammar.batch_shape)
             assert torch.allclose(grammar.marginals(), each.marginals())
             assert torch.equal(grammar.argmax(), each.argmax())
-            assert torch.equal(grammar.topk(3).members, each.topk(3).members)
+            assert torch.equal(grammar.topk(3).structures, each.topk(3).structures)
         assert torch.allclose(low_rank.rank_marginals(), low_rank._spread_over(torch.Size((2,))).rank_marginals())

@@ -386,8 +386,8 @@ def test_topk_parses_and_samples_are_valid(kind: str) -> None:
     shapes, make = KINDS[kind]
     grammar = make(*scores(*shapes))
     top = grammar.topk(3)
-    assert (grammar.parts(top.members).sum((-3, -2, -1)) == 2 * T - 1).all()
-    assert torch.allclose(grammar.score(top.members), top.scores)
+    assert (grammar.parts(top.structures).sum((-3, -2, -1)) == 2 * T - 1).all()
+    assert torch.allclose(grammar.score(top.structures), top.scores)
     assert (grammar.parts(grammar.sample(5)).sum((-3, -2, -1)) == 2 * T - 1).all()
 
 

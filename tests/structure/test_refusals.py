@@ -386,7 +386,7 @@ def test_nan_scores_invalidate_only_their_row(name: str, wrong: float, backend: 
             assert numbers.isnan().tolist() == only_second
         assert structure.marginals().isnan().flatten(1).any(1).tolist() == only_second
         sound = structure.spoiled().logical_not()  # type: ignore[union-attr]
-        for found in (structure.argmax(), structure.topk(2).members[1], structure.sample(1)[0]):
+        for found in (structure.argmax(), structure.topk(2).structures[1], structure.sample(1)[0]):
             assert (found[1] == -1).all()
             assert (structure.score(found)[sound] > NEVER).all()
 
@@ -426,7 +426,7 @@ def test_nan_arcs_invalidate_only_their_row(cls: type[ProjectiveTree] | type[Non
     assert trees.log_partition().isnan().tolist() == [False, True, False]
     assert trees.marginals().isnan().flatten(1).any(1).tolist() == [False, True, False]
     assert torch.allclose(trees.log_partition()[::2], sound.log_partition())
-    for found in (trees.argmax(), trees.topk(2).members[1], trees.sample(1)[0]):
+    for found in (trees.argmax(), trees.topk(2).structures[1], trees.sample(1)[0]):
         assert (found[1] == -1).all()
         assert (sound.log_prob(found[::2]) > NEVER).all()
 
@@ -436,7 +436,7 @@ def test_nan_span_scores_do_not_count_as_impossible(wrong: float) -> None:
     tree = SpanTree(torch.full((3, 3, 1), wrong))
     assert not tree.log_partition().isfinite()
     assert tree.log_partition() != NEVER
-    assert tree.argmax().shape == tree.topk(2).members[0].shape == tree.sample(1)[0].shape == (5, 3)
+    assert tree.argmax().shape == tree.topk(2).structures[0].shape == tree.sample(1)[0].shape == (5, 3)
 
 
 @pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
@@ -451,6 +451,6 @@ def test_nan_span_scores_invalidate_only_their_row(k: int, wrong: float) -> None
     assert trees.marginals().isnan().flatten(1).any(1).tolist() == [False, True, False]
     assert torch.allclose(trees.log_partition()[::2], sound.log_partition())
     assert torch.func.vmap(lambda x: SpanTree(x).log_partition())(scores[:2]).isnan().tolist() == [False, True]
-    for found in (trees.argmax(), trees.topk(2).members[1], trees.sample(1)[0]):
+    for found in (trees.argmax(), trees.topk(2).structures[1], trees.sample(1)[0]):
         assert (found[1] == -1).all()
         assert (sound.log_prob(found[::2]) > NEVER).all()

@@ -44,12 +44,12 @@ def test_k_best_of_kernels_equal_those_of_the_reference_program(kind: str, never
     with use_backend("reference"):
         expected = structure.topk(K)
     assert torch.allclose(found.scores, expected.scores)
-    assert torch.allclose(structure.score(found.members), found.scores)
+    assert torch.allclose(structure.score(found.structures), found.scores)
     for row in range(len(LENGTHS)):
         possible = int((found.scores[:, row] > -math.inf).sum())
-        listed = {tuple(member.flatten().tolist()) for member in found.members[:possible, row]}
+        listed = {tuple(member.flatten().tolist()) for member in found.structures[:possible, row]}
         assert len(listed) == possible
-        assert (found.members[possible:, row] == -1).all()
+        assert (found.structures[possible:, row] == -1).all()
 
 
 def segmentations(segments: Tensor, tables: Tensor, start: Tensor, end: Tensor) -> list[tuple[float, Any]]:
@@ -75,7 +75,7 @@ def test_k_best_segmentations_equal_enumeration() -> None:
     wanted = segmentations(*given)[:K]
     found = SemiMarkov(*given).topk(K)
     assert found.scores.tolist() == pytest.approx([score for score, _ in wanted])
-    assert [tuple(tuple(x) for x in y.tolist() if x[0] >= 0) for y in found.members] == [y for _, y in wanted]
+    assert [tuple(tuple(x) for x in y.tolist() if x[0] >= 0) for y in found.structures] == [y for _, y in wanted]
 
 
 def parses(given: list[Tensor], i: int, j: int) -> dict[int, list[tuple[float, Any]]]:
@@ -101,7 +101,7 @@ def test_k_best_low_rank_parses_equal_enumeration() -> None:
     every = [(score + float(roots[a]), y) for a, found in parses(given, 0, 3).items() for score, y in found]
     found = LowRankPCFG(*given).topk(K)
     assert found.scores.tolist() == pytest.approx(sorted((score for score, _ in every), reverse=True)[:K])
-    listed = [tuple(tuple(x) for x in y.tolist()) for y in found.members]
+    listed = [tuple(tuple(x) for x in y.tolist()) for y in found.structures]
     assert len(set(listed)) == K
     known = {y: score for score, y in every}  # parses of other splits may have the same rules, and so the same score
     assert [known[y] for y in listed] == pytest.approx(found.scores.tolist())
@@ -119,4 +119,4 @@ def test_scores_of_the_k_best_are_differentiable(kind: str) -> None:
 def test_topk_without_positions_is_the_empty_segmentation() -> None:
     found = SemiMarkov(torch.randn(1, 3, 2, 2), lengths=torch.tensor([0])).topk(2)
     assert found.scores.flatten().tolist() == [0.0, -math.inf]
-    assert (found.members == -1).all()
+    assert (found.structures == -1).all()

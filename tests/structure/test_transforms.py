@@ -71,7 +71,9 @@ def test_searches_and_samples_work_under_vmap(kind: str) -> None:
         return ask_all(*pairs, *inputs[len(own) :])
 
     assert torch.equal(mapped(lambda s: s.argmax()).flatten(0, 1), structure.argmax())
-    assert torch.equal(mapped(lambda s: s.topk(3).members).transpose(0, 1).flatten(1, 2), structure.topk(3).members)
+    assert torch.equal(
+        mapped(lambda s: s.topk(3).structures).transpose(0, 1).flatten(1, 2), structure.topk(3).structures
+    )
     assert torch.allclose(mapped(lambda s: s.max()).flatten(), structure.max())
     assert torch.allclose(mapped(lambda s: s.entropy()).flatten(), structure.entropy())
     assert torch.allclose(mapped(lambda s: s.variance(s)).flatten(), structure.variance(structure))
@@ -93,7 +95,7 @@ def test_searches_in_half_precision_under_vmap_equal_those_of_a_batch(kind: str,
 
     structure = make(*inputs)
     assert torch.equal(mapped(lambda s: s.argmax()), structure.argmax())
-    assert torch.equal(mapped(lambda s: s.topk(3).members).transpose(0, 1), structure.topk(3).members)
+    assert torch.equal(mapped(lambda s: s.topk(3).structures).transpose(0, 1), structure.topk(3).structures)
     samples = mapped(lambda s: s.sample(20)).transpose(0, 1)
     assert structure.score(samples).isfinite().all()
 

@@ -73,7 +73,7 @@ class TestTrees:
             tree = SpanTree(torch.zeros(2, 6, 6, 3), torch.tensor([6, 4]))
             assert tree.parts(tree.argmax()).sum((-3, -2, -1)).tolist() == [11, 7]
             assert tree.log_prob(tree.argmax()).isfinite().all()
-            top = tree.topk(40).members
+            top = tree.topk(40).structures
             assert len({tuple(map(tuple, one.tolist())) for one in top[:, 0]}) == 40
 
     def test_marginals_with_minus_infinity_scores_are_finite(self, backend: str) -> None:

@@ -291,8 +291,8 @@ class Alignment(SemiringDistribution):
         from catena.kernels.alignment.ops import top
 
         operations, found = top(*self._rows(), k)
-        members = operations.transpose(0, 1).reshape(k, *self.batch_shape, -1)
-        return self._best_first(members, found)
+        structures = operations.transpose(0, 1).reshape(k, *self.batch_shape, -1)
+        return self._best_first(structures, found)
 
     def _sample(self, n: int, generator: torch.Generator | None) -> Int[Tensor, "n *batch m"]:
         if not can_use_kernels(*self.score_tensors()):
@@ -336,7 +336,7 @@ class Alignment(SemiringDistribution):
             total = torch.where(ends == d, here, total)
         return total
 
-    def member(self, gradients: Sequence[Tensor | None]) -> Int[Tensor, "*batch n"]:
+    def read_structure(self, gradients: Sequence[Tensor | None]) -> Int[Tensor, "*batch n"]:
         return to_operations(Operations(*gradients))  # type: ignore[arg-type]
 
     # --- helpers --------------------------------------------------------------------------------------------

@@ -229,8 +229,8 @@ class OneToOneAlignment(SemiringDistribution):
         from catena.kernels.one_to_one.ops import top
 
         partners, found = top(*self._rows(), k)
-        members = partners.transpose(0, 1).reshape(k, *self.scores.shape[:-1])
-        return self._best_first(members, found)
+        structures = partners.transpose(0, 1).reshape(k, *self.scores.shape[:-1])
+        return self._best_first(structures, found)
 
     def _sample(self, n: int, generator: torch.Generator | None) -> Int[Tensor, "n *batch s"]:
         if not can_use_kernels(*self.score_tensors()):
@@ -272,7 +272,7 @@ class OneToOneAlignment(SemiringDistribution):
             total = torch.where(ends == d, here, total)
         return total
 
-    def member(self, gradients: Sequence[Tensor | None]) -> Int[Tensor, "*batch s"]:
+    def read_structure(self, gradients: Sequence[Tensor | None]) -> Int[Tensor, "*batch s"]:
         pairs = gradients[0]
         assert pairs is not None
         if pairs.shape[-1] == 0:

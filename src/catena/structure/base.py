@@ -60,12 +60,12 @@ class TopK(NamedTuple):
 
     Args:
         scores: ``scores[r]`` is the score of the structure of rank r.
-        members: ``members[r]`` is the structure of rank r.
+        structures: ``structures[r]`` is the structure of rank r.
     """
 
     scores: Float[Tensor, "n *batch"]
     """``[r]`` is the score of the structure of rank r."""
-    members: Int[Tensor, "n *batch ..."]
+    structures: Int[Tensor, "n *batch ..."]
     """``[r]`` is the structure of rank r."""
 
 
@@ -178,15 +178,15 @@ class StructuredDistribution(ABC):
         spoiled = self.spoiled()
         if spoiled is None:
             return self._topk(k)
-        scores, members = self._searchable()._topk(k)
-        scores = torch.where(scores == NEG_INF, NEG_INF, self.score(members))
-        return TopK(torch.where(spoiled, torch.nan, scores), fill_invalid_rows(members, spoiled, 1))
+        scores, structures = self._searchable()._topk(k)
+        scores = torch.where(scores == NEG_INF, NEG_INF, self.score(structures))
+        return TopK(torch.where(spoiled, torch.nan, scores), fill_invalid_rows(structures, spoiled, 1))
 
-    def _best_first(self, members: Int[Tensor, "k *batch ..."], found: Int[Tensor, "..."]) -> TopK:
+    def _best_first(self, structures: Int[Tensor, "k *batch ..."], found: Int[Tensor, "..."]) -> TopK:
         """Structures of a kernel with their scores; ``found`` is the number of structures in each row of the batch."""
-        ranks = torch.arange(len(members), device=found.device).reshape(-1, *(1 for _ in self.batch_shape))
+        ranks = torch.arange(len(structures), device=found.device).reshape(-1, *(1 for _ in self.batch_shape))
         there = ranks < found.reshape(self.batch_shape)
-        return TopK(torch.where(there, self.score(members), NEG_INF), members)
+        return TopK(torch.where(there, self.score(structures), NEG_INF), structures)
 
     def sample(self, n: int, generator: torch.Generator | None = None) -> Int[Tensor, "..."]:
         """``n`` independent exact samples.
@@ -261,7 +261,7 @@ class StructuredDistribution(ABC):
         Returns:
             The cross-entropy; +inf where q gives probability 0 to a structure that p allows.
         """
-        mine, theirs = self._wide(), self._same_members(other)._wide()
+        mine, theirs = self._wide(), self._same_structures(other)._wide()
         mean = mine._log_partition_and_mean(theirs)[1]
         return self._narrow(
             torch.where(mean == NEG_INF, -NEG_INF, neg_inf_to_zero(theirs.log_partition()) - neg_inf_to_zero(mean))
@@ -276,7 +276,7 @@ class StructuredDistribution(ABC):
         Returns:
             The divergence; +inf where q gives probability 0 to a structure that p allows.
         """
-        mine, theirs = self._wide(), self._same_members(other)._wide()
+        mine, theirs = self._wide(), self._same_structures(other)._wide()
         log_z, my_mean = mine._log_partition_and_mean(mine)
         mean = mine._log_partition_and_mean(theirs)[1]
         gap = (my_mean - neg_inf_to_zero(mean)) + (neg_inf_to_zero(theirs.log_partition()) - neg_inf_to_zero(log_z))
@@ -411,7 +411,7 @@ class StructuredDistribution(ABC):
                 )
         return other
 
-    def _same_members(self: S, other: StructuredDistribution) -> S:
+    def _same_structures(self: S, other: StructuredDistribution) -> S:
         found = self._same_kind(other)
         try:
             torch.broadcast_shapes(self.batch_shape, found.batch_shape)
@@ -474,7 +474,7 @@ class SemiringDistribution(StructuredDistribution):
         """:meth:`total`, for values without batch axes that the distribution lacks."""
 
     @abstractmethod
-    def member(self, gradients: Sequence[Tensor | None]) -> Int[Tensor, "..."]:
+    def read_structure(self, gradients: Sequence[Tensor | None]) -> Int[Tensor, "..."]:
         """The compact form of a structure, given the 0/1 gradients of its score with respect to the score tensors."""
 
     def read_parts(self) -> Sequence[Bool[Tensor, "..."] | None]:
@@ -495,7 +495,7 @@ class SemiringDistribution(StructuredDistribution):
     @outside_inference_mode
     def _argmax(self) -> Int[Tensor, "..."]:
         best, pull = self._pullback(MaxSemiring())
-        return self.member(pull(torch.ones_like(best)))
+        return self.read_structure(pull(torch.ones_like(best)))
 
     @outside_inference_mode
     def _topk(self, k: int) -> TopK:
@@ -504,10 +504,10 @@ class SemiringDistribution(StructuredDistribution):
         basis = basis.reshape(k, k, *(1 for _ in self.batch_shape)).expand(k, *scores.shape)
         # Each rank takes one backward pass. Ranks without a structure in any row need none.
         n = max(1, int((scores > NEG_INF).reshape(k, -1).any(1).sum())) if can_use_control_flow() else k
-        found = [self.member(pull(one)) for one in basis[:n]]
-        members = torch.stack(found + [torch.full_like(found[0], -1)] * (k - n))
+        found = [self.read_structure(pull(one)) for one in basis[:n]]
+        structures = torch.stack(found + [torch.full_like(found[0], -1)] * (k - n))
         # The program ran on detached scores. Scores that are computed again from the structures can be differentiated.
-        return TopK(torch.where(scores == NEG_INF, NEG_INF, self.score(members)), members)
+        return TopK(torch.where(scores == NEG_INF, NEG_INF, self.score(structures)), structures)
 
     @outside_inference_mode
     def _sample(self, n: int, generator: torch.Generator | None) -> Int[Tensor, "..."]:
@@ -517,7 +517,7 @@ class SemiringDistribution(StructuredDistribution):
         for first in range(0, max(n, 1), together):
             copies = self._spread_over(torch.Size((min(together, n - first), *self.batch_shape)))
             log_z, pull = copies._pullback(SamplingSemiring(generator))
-            drawn.append(copies.member(pull(torch.ones_like(log_z))))
+            drawn.append(copies.read_structure(pull(torch.ones_like(log_z))))
         return torch.cat(drawn)
 
     def lifted(self, semiring: Semiring, values: Sequence[StructuredDistribution | Tensor]) -> list[Tensor | None]:

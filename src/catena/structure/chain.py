@@ -229,8 +229,8 @@ class LinearChain(SemiringDistribution):
         from catena.kernels.chain.ops_search import top
 
         tags, found = top(*self._rows(), k)
-        members = self._in_place(tags.transpose(0, 1))
-        return self._best_first(members, found)
+        structures = self._in_place(tags.transpose(0, 1))
+        return self._best_first(structures, found)
 
     def _sample(self, n: int, generator: torch.Generator | None) -> Int[Tensor, "n *batch t"]:
         if not can_use_kernels(*self.score_tensors()):
@@ -288,7 +288,7 @@ class LinearChain(SemiringDistribution):
         total = semiring.sum(alpha if end is None else semiring.mul(alpha, end), dim=-1)
         return torch.where(real.any(-1), total, semiring.one(self.batch_shape, total))
 
-    def member(self, gradients: Sequence[Tensor | None]) -> Int[Tensor, "*batch t"]:
+    def read_structure(self, gradients: Sequence[Tensor | None]) -> Int[Tensor, "*batch t"]:
         here = gradients[0]
         assert here is not None
         best, tags = here.max(dim=-1)

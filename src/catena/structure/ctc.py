@@ -204,8 +204,8 @@ class CTC(SemiringDistribution):
         from catena.kernels.ctc.ops import top
 
         labels, found = top(*self._rows(), self.blank, k)
-        members = labels.transpose(0, 1).reshape(k, *self.emissions.shape[:-1])
-        return self._best_first(members, found)
+        structures = labels.transpose(0, 1).reshape(k, *self.emissions.shape[:-1])
+        return self._best_first(structures, found)
 
     def _sample(self, n: int, generator: torch.Generator | None) -> Int[Tensor, "n *batch t"]:
         if not can_use_kernels(self.emissions):
@@ -250,7 +250,7 @@ class CTC(SemiringDistribution):
         )
         return semiring.sum(last, dim=-1)
 
-    def member(self, gradients: Sequence[Tensor | None]) -> Int[Tensor, "*batch t"]:
+    def read_structure(self, gradients: Sequence[Tensor | None]) -> Int[Tensor, "*batch t"]:
         (here,) = gradients
         assert here is not None
         best, labels = here.max(dim=-1)

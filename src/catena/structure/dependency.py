@@ -345,17 +345,17 @@ class DependencyDistribution(StructuredDistribution):
     def _top(self, heads: Tensor, ranks: Tensor, found: Tensor, which: Tensor) -> TopK:
         """Trees, best first, from ``found`` heads and ranks of labels ``[b, k, t]`` without masked words."""
         b, k, t = heads.shape
-        members = self._heads_in_place(heads.movedim(1, 0))
+        structures = self._heads_in_place(heads.movedim(1, 0))
         if self.labels is not None:
             arc = heads.clamp_min(0) * (t + 1) + torch.arange(1, t + 1, device=heads.device)
             labels = which.flatten(1, 3).gather(1, (arc * which.shape[-1] + ranks.clamp_min(0)).flatten(1))
             labels = self._words_in_place(labels.reshape(b, k, t).movedim(1, 0))
-            members = torch.stack((members, torch.where(members < 0, -1, labels)), -1)
+            structures = torch.stack((structures, torch.where(structures < 0, -1, labels)), -1)
         there = torch.arange(k, device=found.device)[:, None] < found
-        scores = torch.where(there.reshape(k, *self.batch_shape), self._added(members), NEG_INF)
+        scores = torch.where(there.reshape(k, *self.batch_shape), self._added(structures), NEG_INF)
         order = scores.detach().sort(dim=0, descending=True, stable=True).indices
-        places = order.reshape(*order.shape, *(1 for _ in members.shape[order.dim() :])).expand(members.shape)
-        return TopK(scores.gather(0, order), members.gather(0, places))
+        places = order.reshape(*order.shape, *(1 for _ in structures.shape[order.dim() :])).expand(structures.shape)
+        return TopK(scores.gather(0, order), structures.gather(0, places))
 
     def _n_labels(self) -> int:
         return 0 if self.labels is None else self.labels.shape[-1]

@@ -201,8 +201,8 @@ class LowRankPCFG(SemiringDistribution):
         from catena.kernels.pcfg.ops_search import low_rank_top
 
         spans, found = low_rank_top(*self._rows(), k)
-        members = spans.transpose(0, 1).reshape(k, *self.batch_shape, *spans.shape[2:])
-        return self._best_first(members, found)
+        structures = spans.transpose(0, 1).reshape(k, *self.batch_shape, *spans.shape[2:])
+        return self._best_first(structures, found)
 
     def _sample(self, n: int, generator: torch.Generator | None) -> Int[Tensor, "k *batch m 4"]:
         if not self._kernels_serve():
@@ -252,7 +252,7 @@ class LowRankPCFG(SemiringDistribution):
             total = add_root_scores(semiring, roots, column, lengths == width, total)
         return total
 
-    def member(self, gradients: Sequence[Tensor | None]) -> Int[Tensor, "*batch m 4"]:
+    def read_structure(self, gradients: Sequence[Tensor | None]) -> Int[Tensor, "*batch m 4"]:
         words, spans, rank_spans = gradients[0], gradients[5], gradients[6]
         assert words is not None
         assert spans is not None

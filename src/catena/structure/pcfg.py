@@ -209,8 +209,8 @@ class PCFG(SemiringDistribution):
         from catena.kernels.pcfg.ops_search import top
 
         spans, found = top(*self._rows(), k)
-        members = spans.transpose(0, 1).reshape(k, *self.batch_shape, *spans.shape[2:])
-        return self._best_first(members, found)
+        structures = spans.transpose(0, 1).reshape(k, *self.batch_shape, *spans.shape[2:])
+        return self._best_first(structures, found)
 
     def _sample(self, n: int, generator: torch.Generator | None) -> Int[Tensor, "k *batch m 3"]:
         if not can_use_kernels(*self.score_tensors()):
@@ -252,7 +252,7 @@ class PCFG(SemiringDistribution):
             total = add_root_scores(semiring, roots, by_width[-1], lengths == width, total)
         return total
 
-    def member(self, gradients: Sequence[Tensor | None]) -> Int[Tensor, "*batch m 3"]:
+    def read_structure(self, gradients: Sequence[Tensor | None]) -> Int[Tensor, "*batch m 3"]:
         words, _, _, spans = gradients
         assert words is not None
         assert spans is not None

@@ -119,7 +119,7 @@ class ProjectiveTree(DependencyDistribution, SemiringDistribution):
             total = torch.where(lengths == t, half, total)
         return total
 
-    def member(self, gradients: Sequence[Tensor | None]) -> Int[Tensor, "..."]:
+    def read_structure(self, gradients: Sequence[Tensor | None]) -> Int[Tensor, "..."]:
         arcs, labels = gradients
         assert arcs is not None
         best, heads = arcs[..., :, 1:].max(dim=-2)

@@ -186,8 +186,8 @@ class SemiMarkov(SemiringDistribution):
         from catena.kernels.segments.ops import top
 
         segments, found = top(*self._rows(), k)
-        members = segments.transpose(0, 1).reshape(k, *self.segments.shape[:-2], 3)
-        return self._best_first(members, found)
+        structures = segments.transpose(0, 1).reshape(k, *self.segments.shape[:-2], 3)
+        return self._best_first(structures, found)
 
     def _sample(self, n: int, generator: torch.Generator | None) -> Int[Tensor, "n *batch t 3"]:
         if not can_use_kernels(*self.score_tensors()):
@@ -225,7 +225,7 @@ class SemiMarkov(SemiringDistribution):
             entry.append(semiring.sum(paths, dim=-2).expand(here.shape))
         return result
 
-    def member(self, gradients: Sequence[Tensor | None]) -> Int[Tensor, "*batch t 3"]:
+    def read_structure(self, gradients: Sequence[Tensor | None]) -> Int[Tensor, "*batch t 3"]:
         there = gradients[0]
         assert there is not None
         t, k = there.shape[-3], there.shape[-1]

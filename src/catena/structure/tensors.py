@@ -64,10 +64,10 @@ def value_and_grad(function: Callable[..., Tensor], inputs: Sequence[Tensor]) ->
     return value, pull(torch.ones_like(value))
 
 
-def fill_invalid_rows(members: Tensor, spoiled: Tensor, front: int = 0) -> Tensor:
+def fill_invalid_rows(structures: Tensor, spoiled: Tensor, front: int = 0) -> Tensor:
     """Structures with -1 in all invalid rows; ``front`` axes precede the batch axes."""
-    behind = members.dim() - front - spoiled.dim()
-    return torch.where(spoiled.reshape(*spoiled.shape, *(1 for _ in range(behind))), -1, members)
+    behind = structures.dim() - front - spoiled.dim()
+    return torch.where(spoiled.reshape(*spoiled.shape, *(1 for _ in range(behind))), -1, structures)
 
 
 def expand_row_mask(rows: Tensor, gradients: Tensor, rank: int) -> Tensor:

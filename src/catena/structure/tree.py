@@ -139,8 +139,8 @@ class SpanTree(SemiringDistribution):
         from catena.kernels.tree.ops import top
 
         spans, found = top(*self._rows(), k)
-        members = spans.transpose(0, 1).reshape(k, *self.batch_shape, *spans.shape[2:])
-        return self._best_first(members, found)
+        structures = spans.transpose(0, 1).reshape(k, *self.batch_shape, *spans.shape[2:])
+        return self._best_first(structures, found)
 
     def _sample(self, n: int, generator: torch.Generator | None) -> Int[Tensor, "n *batch m 3"]:
         if not can_use_kernels(self.scores):
@@ -177,7 +177,7 @@ class SpanTree(SemiringDistribution):
             total = torch.where(lengths == width, by_width[-1][..., 0], total)
         return total
 
-    def member(self, gradients: Sequence[Tensor | None]) -> Int[Tensor, "*batch n 3"]:
+    def read_structure(self, gradients: Sequence[Tensor | None]) -> Int[Tensor, "*batch n 3"]:
         (chart,) = gradients
         assert chart is not None
         return tree_of_chart(chart)

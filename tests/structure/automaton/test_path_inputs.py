@@ -160,7 +160,7 @@ def test_batch_axes_broadcast_in_every_query(backend: str, leads: tuple[tuple[in
             assert torch.allclose(paths.expectation(value)[at], one.expectation(value))
             assert torch.equal(paths.argmax()[at], one.argmax())
             assert torch.allclose(top.scores[:, *at], one.topk(3).scores)
-            assert torch.equal(paths.parts(top.members)[:, *at], one.parts(top.members[:, *at]))
+            assert torch.equal(paths.parts(top.structures)[:, *at], one.parts(top.structures[:, *at]))
             assert torch.allclose(paths.log_prob(drawn)[:, *at], one.log_prob(drawn[:, *at]))
             assert torch.equal(paths.weighted(LogSemiring()).weight[at], one.weight)
 
@@ -197,7 +197,7 @@ def test_searches_under_vmap_equal_those_of_a_batch(backend: str, dtype: torch.d
             return torch.vmap(one, randomness="different")(weight, final)
 
         assert torch.equal(mapped(lambda p: p.argmax()), batch.argmax())
-        assert torch.equal(mapped(lambda p: p.topk(3).members).transpose(0, 1), batch.topk(3).members)
+        assert torch.equal(mapped(lambda p: p.topk(3).structures).transpose(0, 1), batch.topk(3).structures)
         assert torch.equal(mapped(lambda p: p.max()), batch.max())
         assert batch.score(mapped(lambda p: p.sample(5)).transpose(0, 1)).isfinite().all()
 
@@ -248,7 +248,7 @@ def test_empty_automaton_supports_every_query(backend: str, machine: Automaton) 
         assert paths.entropy() == 0
         assert paths.argmax().tolist() == [-1]
         assert paths.topk(2).scores.tolist() == [NEVER, NEVER]
-        assert paths.topk(2).members.tolist() == [[-1], [-1]]
+        assert paths.topk(2).structures.tolist() == [[-1], [-1]]
         assert paths.sample(2).tolist() == [[-1], [-1]]
         assert paths.score(torch.tensor([-1])) == NEVER
         assert paths.marginals().shape == paths.parts(torch.tensor([-1])).shape == (machine.n_arcs,)

@@ -131,9 +131,9 @@ def test_the_best_paths_of_a_cyclic_machine() -> None:
     top = PathDistribution.of(machine).topk(12)
     expected = long_paths(machine)[:12]
     assert top.scores.tolist() == pytest.approx([p.score for p in expected])
-    assert {as_path(m) for m in top.members} == {(p.start, p.arcs) for p in expected}
+    assert {as_path(m) for m in top.structures} == {(p.start, p.arcs) for p in expected}
     assert torch.equal(
-        PathDistribution.of(machine).argmax(), top.members[0][: len(PathDistribution.of(machine).argmax())]
+        PathDistribution.of(machine).argmax(), top.structures[0][: len(PathDistribution.of(machine).argmax())]
     )
 
 
@@ -184,7 +184,7 @@ def test_cycles_of_score_zero_may_be_taken_again() -> None:
     machine = from_arcs([(0, 0, 1, 1, 0.0), (0, 1, 2, 2, -1.0)], [0], [1], MaxSemiring())
     top = PathDistribution(machine, machine.weight, machine.initial, machine.final).topk(3)
     assert top.scores.tolist() == [-1.0, -1.0, -1.0]
-    assert {len(as_path(m)[1]) for m in top.members} == {1, 2, 3}
+    assert {len(as_path(m)[1]) for m in top.structures} == {1, 2, 3}
     with pytest.raises(DivergentSumError):
         best_paths(from_arcs([(0, 0, 1, 1, 0.1), (0, 1, 2, 2, -1.0)], [0], [1], MaxSemiring()))
 

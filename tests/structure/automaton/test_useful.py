@@ -61,7 +61,7 @@ def test_divergent_cycles_on_no_accepting_path_leave_every_query_as_it_is(backen
         for k in (1, 2, 3):
             top = distribution.topk(k)
             assert top.scores.tolist() == [-1.0] + [NEVER] * (k - 1)
-            assert top.members[0].tolist()[:2] == [0, 0]
+            assert top.structures[0].tolist()[:2] == [0, 0]
         assert all(path[:2] == [0, 0] for path in distribution.sample(3).tolist())
         assert distribution.marginals().tolist() == [1.0] + [0.0] * (len(GROWING[name]) - 1)
         assert distribution.entropy().item() == pytest.approx(0.0)
@@ -231,7 +231,7 @@ def test_totals_are_nan_where_a_path_reads_nan(backend: str, plain: Plain, data:
         log_z, best = total(machine), total(machine.over(MaxSemiring()))
         gradient = arc_marginals(machine)
         distribution = PathDistribution.of(machine)
-        members = (distribution.argmax(), distribution.topk(2).members[0], distribution.sample(1)[0])
+        members = (distribution.argmax(), distribution.topk(2).structures[0], distribution.sample(1)[0])
         if is_read:
             assert all(x.isnan().all() for x in (log_z, best, gradient, distribution.topk(2).scores))
             assert all((member == -1).all() for member in members)

@@ -55,10 +55,10 @@ def _stacked(found: Sequence[IntArray], n: int, longest: int) -> Tensor:
     """Rows of paths as one tensor, padded with -1."""
     if longest == ANY_LENGTH:
         longest = max((paths.shape[1] for paths in found), default=1)
-    members = np.full((len(found), n, longest), -1, np.int64)
+    structures = np.full((len(found), n, longest), -1, np.int64)
     for row, paths in enumerate(found):
-        members[row, : len(paths), : paths.shape[1]] = paths
-    return torch.from_numpy(members)
+        structures[row, : len(paths), : paths.shape[1]] = paths
+    return torch.from_numpy(structures)
 
 
 def _table(paths: Sequence[Sequence[int]]) -> IntArray:

@@ -281,8 +281,8 @@ class PathDistribution(StructuredDistribution):
         return self._best(1)[0]
 
     def _topk(self, k: int) -> TopK:
-        members = self._best(k)
-        return TopK(self._score(members), members)
+        structures = self._best(k)
+        return TopK(self._score(structures), structures)
 
     def _best(self, k: int) -> Int[Tensor, "k *batch t"]:
         rows, t, plain = self._detached_rows(), self.machine.topology, not can_use_kernels(self.weight)
@@ -303,8 +303,8 @@ class PathDistribution(StructuredDistribution):
         ends, plain = (self.machine.source, self.machine.target), not can_use_kernels(self.weight)
         return self._unflattened(random_members_operator(*rows, seeds, *ends, n, t.facts().longest, plain))
 
-    def _unflattened(self, members: Int[Tensor, "rows n t"]) -> Int[Tensor, "n *batch t"]:
-        return members.reshape(*self.batch_shape, *members.shape[1:]).movedim(-2, 0).to(self.weight.device)
+    def _unflattened(self, structures: Int[Tensor, "rows n t"]) -> Int[Tensor, "n *batch t"]:
+        return structures.reshape(*self.batch_shape, *structures.shape[1:]).movedim(-2, 0).to(self.weight.device)
 
     def _rows(self) -> tuple[Tensor, Tensor, Tensor]:
         """Scores of arcs, start states and end states, each expanded to one batch axis."""

@@ -89,7 +89,7 @@ def _best(machine: Automaton, n: int) -> list[tuple[float, IntArray]]:
     top = PathDistribution.of(machine).topk(n)
     if bool(top.scores.isnan().any()):
         raise not_numbers("best_paths")
-    rows = zip(top.scores.tolist(), top.members.tolist(), strict=True)
+    rows = zip(top.scores.tolist(), top.structures.tolist(), strict=True)
     return [(score, np.array([i for i in row[1:] if i >= 0], np.int64)) for score, row in rows if score > NEG_INF]
 
 

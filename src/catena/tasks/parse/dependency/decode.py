@@ -146,7 +146,7 @@ class DependencyDecoder:
             tree = KINDS[self.settings.trees](
                 self.arcs[row, None, :n, :n], labels=labels, single_root=self.settings.single_root
             )
-            heads[:, row, :length], relations[:, row, :length] = tree.topk(k).members[:, 0].unbind(-1)
+            heads[:, row, :length], relations[:, row, :length] = tree.topk(k).structures[:, 0].unbind(-1)
         return heads, relations
 
     # --- parts --------------------------------------------------------------------------------------------------------
