@@ -1,0 +1,238 @@
+"""The automatic choice of a model on a grid of tasks, data sets, sizes and time limits, cell by cell.
+
+    python benchmarks/auto.py $CATENA_DATA -o OUT [--only tag] [--sizes 500 all] [--minutes 1 3] [--long 10]
+
+Each cell trains with ``catena train FILE --max-time T`` and scores the test file. Beside it stand the task's simplest
+model (the first of its candidates, without a time limit) and, with ``--long 10``, the search with ten times the time.
+A cell that is in OUT/cells.jsonl is not run again, so the script can be stopped and continued. ``--table`` prints the
+cells that are there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from catena.config import parse, to_toml
+from catena.tasks.auto.table import DataSize, suitable
+from catena.tasks.spec import get_spec
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """Files of a task: how to write the first ``n`` training examples, and the options that name them.
+
+    Args:
+        name: its name in the table.
+        task: the task.
+        metric: the score of the test file that is compared.
+        train: the training file, below the data folder.
+        test: the test file; a tenth of the training data if empty.
+        split: how a training file is cut into examples.
+        options: further options of ``catena train``.
+    """
+
+    name: str
+    task: str
+    metric: str
+    train: str
+    test: str = ""
+    split: str = "\n"
+    options: tuple[str, ...] = ()
+
+
+SETS = (
+    DataSet(
+        "MR", "classify", "accuracy", "text_classification/rt-polarity.all", options=("--input-format", "first-word")
+    ),
+    DataSet(
+        "SST-2",
+        "classify",
+        "accuracy",
+        "text_classification/stsa.binary.train",
+        "text_classification/stsa.binary.test",
+        options=("--input-format", "first-word"),
+    ),
+    DataSet("CoNLL-2000", "tag", "f1", "conll2000_chunking/train.txt", "conll2000_chunking/test.txt", "\n\n"),
+    DataSet(
+        "CLTT tags",
+        "tag",
+        "accuracy",
+        "ud_czech_cltt/cs_cltt-ud-train.conllu",
+        "ud_czech_cltt/cs_cltt-ud-test.conllu",
+        "\n\n",
+    ),
+    DataSet(
+        "EWT",
+        "parse",
+        "las",
+        "ud_english_ewt/en_ewt-ud-train-full.conllu",
+        "ud_english_ewt/en_ewt-ud-test.conllu",
+        "\n\n",
+    ),
+    DataSet(
+        "CLTT trees",
+        "parse",
+        "las",
+        "ud_czech_cltt/cs_cltt-ud-train.conllu",
+        "ud_czech_cltt/cs_cltt-ud-test.conllu",
+        "\n\n",
+    ),
+    DataSet("CMUdict", "transduce", "word_error", "cmudict/cmudict.dict"),
+    DataSet(
+        "Arabic names",
+        "transduce",
+        "word_error",
+        "transliteration_ar_en/ar2en-train.txt",
+        "transliteration_ar_en/ar2en-test.txt",
+    ),
+    DataSet(
+        "Multi30k", "translate", "bleu", "multi30k_en_de/train.en multi30k_en_de/train.de", options=("--lowercase",)
+    ),
+    DataSet(
+        "DailyDialog++",
+        "converse",
+        "recall@1",
+        "dailydialog_plusplus/dev.jsonl",
+        "dailydialog_plusplus/test-first500.jsonl",
+    ),
+    DataSet("tinyshakespeare", "lm", "perplexity", "tinyshakespeare/input.txt"),
+    DataSet("WikiText-2", "lm", "perplexity", "wikitext2_word/wiki.train.tokens", "wikitext2_word/wiki.test.tokens"),
+    DataSet("recipes", "compose", "perplexity", "recipes/recipes_5000.jsonl"),
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("data", type=Path)
+    parser.add_argument("-o", "--output", type=Path, required=True)
+    parser.add_argument("--only", nargs="*", default=[], help="tasks or data sets")
+    parser.add_argument("--sizes", nargs="*", default=["500", "all"])
+    parser.add_argument("--minutes", nargs="*", type=float, default=[1.0, 3.0])
+    parser.add_argument("--long", type=float, default=0.0, help="also search with this many times the time")
+    parser.add_argument("--table", action="store_true", help="only print the cells")
+    options = parser.parse_args()
+    options.output.mkdir(parents=True, exist_ok=True)
+    cells = Cells(options.output / "cells.jsonl")
+    for data in SETS:
+        if options.only and not {data.name, data.task} & set(options.only):
+            continue
+        for size in options.sizes:
+            for minutes in [] if options.table else options.minutes:
+                run_cell(cells, data, size, minutes, options)
+    cells.print_table()
+
+
+class Cells:
+    """The finished cells, one JSON line each."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        self.rows = [json.loads(line) for line in lines]
+
+    def get(self, key: dict[str, object], compute: Callable[[], dict[str, float]]) -> None:
+        """Compute a cell and store it, unless it is there."""
+        if any(row["key"] == key for row in self.rows):
+            return
+        row = {"key": key, **compute()}
+        self.rows.append(row)
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+        print(row, flush=True)
+
+    def print_table(self) -> None:
+        """One line for each data set, size and time, with the models beside each other."""
+        found: dict[tuple[str, ...], dict[str, str]] = {}
+        for row in self.rows:
+            key = row["key"]
+            place = key["data"], key["size"], str(key["minutes"])
+            score = "failed" if row["score"] is None else f"{row['score']:.4f}"
+            found.setdefault(place, {})[key["model"]] = f"{score} ({row['seconds']:.0f} s)"
+        for place, models in found.items():
+            print(*place, *(f"{name} {text}" for name, text in sorted(models.items())), sep="  ")
+
+
+def run_cell(cells: Cells, data: DataSet, size: str, minutes: float, options: argparse.Namespace) -> None:
+    work = options.output / "work"
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir()
+    train, test = write_files(data, size, options.data, work)
+    key = {"data": data.name, "size": size, "minutes": minutes}
+    config = work / "simple.toml"
+    first = simplest(data.task, train)
+    config.write_text(to_toml(parse(get_spec(data.task).config_class(), first)), encoding="utf-8")
+    automatic = ("--max-time", f"{60 * minutes:.0f}s")
+    cells.get({**key, "model": "automatic"}, lambda: measure(data, train, test, automatic, work / "run"))
+    simple = {**key, "minutes": 0, "model": "simplest"}
+    cells.get(simple, lambda: measure(data, train, test, ("-c", str(config)), work / "simple"))
+    if options.long:
+        longer = ("--max-time", f"{60 * minutes * options.long:.0f}s")
+        cells.get({**key, "model": f"{options.long:g} x"}, lambda: measure(data, train, test, longer, work / "long"))
+
+
+def simplest(task: str, train: Sequence[Path]) -> dict[str, object]:
+    """The config of the simplest candidate that the data allows."""
+    data = {"data": {"train": [str(train[0])]}} if len(train) == 1 else {}
+    return dict(suitable(get_spec(task), data, DataSize(1000, n_words=10_000), 0.0)[0][0].config)
+
+
+def write_files(data: DataSet, size: str, folder: Path, work: Path) -> tuple[list[Path], list[Path]]:
+    """The training and test files of a cell. Without a test file, a tenth of the examples by a fixed shuffle."""
+    sources = [folder / name for name in data.train.split()]
+    columns = [path.read_text(encoding="utf-8").strip("\n").split(data.split) for path in sources]
+    rows = list(zip(*columns, strict=True))
+    held_out: list[tuple[str, ...]] = []
+    if not data.test:
+        if data.task != "lm":
+            random.Random(0).shuffle(rows)
+        cut = len(rows) - len(rows) // 10
+        rows, held_out = rows[:cut], rows[cut:]
+    elif data.task != "lm":
+        random.Random(0).shuffle(rows)
+    rows = rows if size == "all" else rows[: int(size)]
+    train = list(write_columns(rows, sources, work / "train", data.split))
+    if data.test:
+        return train, [folder / data.test]
+    return train, list(write_columns(held_out, sources, work / "test", data.split))
+
+
+def write_columns(rows: list[tuple[str, ...]], sources: list[Path], folder: Path, split: str) -> Iterator[Path]:
+    folder.mkdir(exist_ok=True)
+    for i, source in enumerate(sources):
+        path = folder / source.name
+        path.write_text(split.join(row[i] for row in rows) + "\n", encoding="utf-8")
+        yield path
+
+
+def measure(
+    data: DataSet, train: list[Path], test: list[Path], options: tuple[str, ...], run: Path
+) -> dict[str, float]:
+    """Train with some options, and score the test file."""
+    began = time.monotonic()
+    pair = ["--target", str(train[1])] if len(train) == 2 else []
+    catena("train", data.task, str(train[0]), *pair, *data.options, *options, "-q", "-o", str(run))
+    seconds = time.monotonic() - began
+    other = ["--target", str(test[1])] if len(test) == 2 else []
+    said = catena("evaluate", str(run), str(test[0]), *other, "--format", "json")
+    scores = json.loads(said)["scores"] if said else {}
+    return {"score": scores.get(data.metric), "seconds": seconds}
+
+
+def catena(*words: str) -> str:
+    done = subprocess.run([sys.executable, "-m", "catena", *words], capture_output=True, text=True)
+    if done.returncode:
+        print(" ".join(words), done.stderr.strip(), sep="\n", flush=True)
+    return done.stdout if done.returncode == 0 else ""
+
+
+if __name__ == "__main__":
+    main()
