@@ -19,6 +19,7 @@ from catena.files import flush_to_disk, temporary_name
 from catena.version import __version__
 
 if TYPE_CHECKING:
+    import numpy as np
     import torch
 
 FORMAT_VERSION = 2
@@ -42,10 +43,15 @@ class Checkpoint:
 
     def weights(self) -> dict[str, torch.Tensor]:
         """The weights by parameter name, on the CPU. Those of count-based models may be -inf, the log of 0."""
-        return _copied(self._weights_on_disk())
+        return _copied(self._checked(_read_tensors(self.folder / WEIGHTS)))
 
-    def _weights_on_disk(self, least: float = -math.inf) -> dict[str, torch.Tensor]:
-        tensors = _read_tensors(self.folder / WEIGHTS)
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The weights by name as arrays, read without torch."""
+        from safetensors.numpy import load_file
+
+        return self._checked(load_file(self.folder / WEIGHTS))
+
+    def _checked(self, tensors: dict[str, Any], least: float = -math.inf) -> dict[str, Any]:
         for name, tensor in tensors.items():
             _check_finite(self.folder / WEIGHTS, name, tensor, least)
         for name, same_as in self.manifest["model"]["shared"].items():
@@ -91,7 +97,8 @@ class Checkpoint:
                 f"The checkpoint {self.folder} belongs to another model: {'; '.join(differences[:3])}{more}. "
                 f"Build the model from the {CONFIG} in that folder, or choose another checkpoint."
             )
-        model.load_state_dict(self._weights_on_disk(least=-sys.float_info.max))
+        weights = self._checked(_read_tensors(self.folder / WEIGHTS), least=-sys.float_info.max)
+        model.load_state_dict(weights)
 
     def differences(self, model: torch.nn.Module) -> list[str]:
         """The differences between the shapes of a model and of the checkpoint, in words."""
@@ -235,7 +242,7 @@ def _damaged(path: Path, why: str) -> CheckpointError:
     return CheckpointError(f"{path} is damaged: {why}. Choose another checkpoint of the run.")
 
 
-def _shapes(tensors: Mapping[str, torch.Tensor]) -> dict[str, list[Any]]:
+def _shapes(tensors: Mapping[str, Any]) -> dict[str, list[Any]]:
     return {name: [str(t.dtype).removeprefix("torch."), *t.shape] for name, t in tensors.items()}
 
 
@@ -273,9 +280,9 @@ def _write_tensors(path: Path, tensors: Mapping[str, torch.Tensor]) -> None:
     shutil.copymode(path.parent / STATE, path)  # safetensors makes the file readable by its owner only
 
 
-def _check_finite(path: Path, name: str, tensor: torch.Tensor, least: float) -> None:
-    """Raise CheckpointError if a tensor has nan, infinity or a value below ``least``."""
-    if not tensor.is_floating_point() or not tensor.numel():
+def _check_finite(path: Path, name: str, tensor: Any, least: float) -> None:
+    """Raise CheckpointError if a tensor or an array has nan, infinity or a value below ``least``."""
+    if "float" not in str(tensor.dtype) or 0 in tensor.shape:
         return
     low, high = tensor.min().item(), tensor.max().item()  # nan if there is one
     if not (low >= least and high < math.inf):

@@ -14,8 +14,9 @@ from catena.tasks.base import Origin
 from catena.tasks.neural import NetworkTraining
 from catena.tasks.runs import load_task, train_run
 from catena.tasks.sources import Sources
+from catena.tasks.tag.base import TagTask
 from catena.tasks.tag.config import TagConfig
-from catena.tasks.tag.task import NeuralTagTask, TagTask
+from catena.tasks.tag.task import NeuralTagTask
 from catena.training.report import SilentReporter
 
 TINY = {

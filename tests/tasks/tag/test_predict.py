@@ -19,10 +19,10 @@ from catena.data.reading import ReadCounter
 from catena.errors import ConfigError, DataError, FormatError, ImpossibleError
 from catena.tasks import base
 from catena.tasks.base import EvaluationResult
+from catena.tasks.tag.base import TagTask
 from catena.tasks.tag.config import TagOptions
 from catena.tasks.tag.data import TaggedSentence
 from catena.tasks.tag.predict import TagPrediction
-from catena.tasks.tag.task import TagTask
 from catena.tasks.word_inputs.sentences import Sentence
 from catena.tasks.writing import PredictionWriter
 from tests.laws.network_laws import the_network_answers

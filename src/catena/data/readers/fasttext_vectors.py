@@ -17,7 +17,6 @@ import numpy as np
 from catena.data.readers.own_vectors import StoredVectors
 from catena.data.special_tokens import END_SYMBOL
 from catena.errors import FormatError
-from catena.kernels.word2vec.cpu_sampling import ngram_parts
 
 _MAGIC = struct.pack("<i", 793_712_314)
 _VERSIONS = (11, 12)
@@ -107,6 +106,8 @@ def _with_ngrams(
         ends = np.cumsum([len(word) for word in encoded], dtype=np.int64)
         first = np.zeros(len(some) + 1, np.int64)
         given = (names, ends, shortest, longest, len(matrix) - base, 0, first)
+        from catena.kernels.word2vec.cpu_sampling import ngram_parts
+
         parts = np.zeros(ngram_parts(*given, np.zeros(0, np.int32)), np.int32)
         ngram_parts(*given, parts)
         for i, word in enumerate(some):

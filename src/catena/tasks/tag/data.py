@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,8 +24,10 @@ from catena.tasks.base import DataParts
 from catena.tasks.data_warnings import unseen_line
 from catena.tasks.tag.config import TagConfig, TagDataConfig
 from catena.tasks.tag.tag_set import TagSet, find_tagging
-from catena.tasks.word_inputs.encoding import EncodedSentences, WordEncoding
 from catena.tasks.word_inputs.sentences import Sentence, column_values, to_sentence
+
+if TYPE_CHECKING:
+    from catena.tasks.word_inputs.encoding import EncodedSentences, WordEncoding
 
 SENTENCES = ("columns", "conllu")
 """Formats with one word per line."""

@@ -2,7 +2,7 @@
 
 All results are exact. A chain is Markov, so the probability of a span is the probability of its first tag, times the
 probability of each next tag given the previous one, times the probability that the span ends there. These follow from
-the marginals of tags and of adjacent tags.
+the marginals of tags and of adjacent tags. Imports torch where it is used.
 """
 
 from __future__ import annotations
@@ -10,19 +10,22 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from jaxtyping import Bool
-from torch import Tensor
 
 from catena.data.schemes import OUTSIDE, Span, spans_to_tags, tags_to_spans
 from catena.errors import DataError, ImpossibleError
-from catena.numerics import NEG_INF
-from catena.structure.chain import LinearChain
-from catena.structure.semimarkov import SemiMarkov
-from catena.tasks.tag.segments import SegmentKinds, restrict_tags
 from catena.tasks.tag.tag_set import TagSet
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from catena.structure.chain import LinearChain
+    from catena.structure.semimarkov import SemiMarkov
+    from catena.tasks.tag.segments import SegmentKinds
 
 TagStructureValue = tuple[list[str], float]
 """Tags of the model and their log-probability in nats."""
@@ -60,6 +63,8 @@ class TagDistribution(ABC):
 
     def padded(self, allowed: Sequence[np.ndarray]) -> Bool[Tensor, "b t q"]:
         """Masks of sentences as one tensor, True after their ends."""
+        import torch
+
         found = np.ones((len(allowed), max([*self.lengths, 1]), len(self.tagging.names)), bool)
         for row, mask in zip(found, allowed, strict=True):
             row[: len(mask)] = mask
@@ -114,7 +119,7 @@ class ChainDistribution(TagDistribution):
         return min(max(probability, 0.0), 1.0)
 
     def given(self, allowed: Sequence[np.ndarray]) -> ChainDistribution:
-        emissions = torch.where(self.padded(allowed), self.chain.emissions, NEG_INF)
+        emissions = self.chain.emissions.masked_fill(~self.padded(allowed), -np.inf)
         chain = self.chain.with_score_tensors((emissions, *self.chain.score_tensors()[1:]))
         _check_possible(chain.log_partition())
         return ChainDistribution(chain, self.tagging, self.lengths)
@@ -130,7 +135,7 @@ class ChainDistribution(TagDistribution):
     def _answers(self, members: Tensor, log_probs: Tensor) -> list[list[TagStructureValue]]:
         ids, numbers = members.transpose(0, 1).tolist(), log_probs.transpose(0, 1).tolist()
         return [
-            [(self._names(row, n), p) for row, p in zip(some, chances, strict=True) if p != NEG_INF]
+            [(self._names(row, n), p) for row, p in zip(some, chances, strict=True) if p != -np.inf]
             for some, chances, n in zip(ids, numbers, self.lengths, strict=True)
         ]
 
@@ -182,6 +187,8 @@ class SegmentDistribution(TagDistribution):
         ]
 
     def given(self, allowed: Sequence[np.ndarray]) -> SegmentDistribution:
+        from catena.tasks.tag.segments import restrict_tags
+
         segments = restrict_tags(self.segments, self.kinds, self.padded(allowed))
         _check_possible(segments.log_partition())
         return SegmentDistribution(segments, self.kinds, self.tagging, self.lengths)
@@ -200,7 +207,7 @@ class SegmentDistribution(TagDistribution):
     def _answers(self, members: Tensor, log_probs: Tensor) -> list[list[TagStructureValue]]:
         rows, numbers = members.transpose(0, 1).tolist(), log_probs.transpose(0, 1).tolist()
         return [
-            [(self._tags(triples, n), p) for triples, p in zip(some, chances, strict=True) if p != NEG_INF]
+            [(self._tags(triples, n), p) for triples, p in zip(some, chances, strict=True) if p != -np.inf]
             for some, chances, n in zip(rows, numbers, self.lengths, strict=True)
         ]
 
@@ -220,6 +227,6 @@ def _share(part: float, whole: float) -> float:
 
 
 def _check_possible(log_z: Tensor) -> None:
-    rows = (log_z == NEG_INF).nonzero()[:, 0].tolist()
+    rows = (log_z == -np.inf).nonzero()[:, 0].tolist()
     if rows:
         raise ImpossibleError(f"The given tags allow no tag sequence for sentence {rows[0] + 1}. Remove some of them.")

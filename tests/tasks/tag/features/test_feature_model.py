@@ -72,7 +72,7 @@ def test_a_memm_is_normalized_word_by_word() -> None:
     model = made("memm")
     chain = model.chain(SENTENCES)
     assert chain.log_partition().tolist() == pytest.approx([0.0, 0.0, 0.0], abs=1e-12)
-    scores, _ = model.emissions(SENTENCES)
+    scores = torch.from_numpy(model.emissions(SENTENCES)[0])
     layout, vector = model.layout, model.vector
     first = (scores[0, 0] + torch.from_numpy(layout.start(vector))).log_softmax(-1)[0]
     second = (scores[0, 1] + torch.from_numpy(layout.transitions(vector)[0])).log_softmax(-1)[1]
@@ -100,13 +100,13 @@ def test_tag_pair_features_are_transition_scores(tmp_path: Path) -> None:
     assert (chain.steps[0, 1] != 0).sum() == 2
     assert any("tag[-1]|w[0]=b" in line for line in model.describe(LABELS, 9) if line.startswith("features of pairs"))
     model.save(tmp_path)
-    loaded = FeatureModel.load(tmp_path, templates, "crf", model.tensors())
+    loaded = FeatureModel.load(tmp_path, templates, "crf", model.arrays())
     assert torch.equal(loaded.chain(sentences).marginals(), chain.marginals())
 
 
 def test_a_softmax_has_no_transitions() -> None:
     model = made("softmax")
-    probabilities = model.emissions(SENTENCES)[0][0].softmax(-1)
+    probabilities = torch.from_numpy(model.emissions(SENTENCES)[0])[0].softmax(-1)
     assert model.chain(SENTENCES).marginals()[0].numpy() == pytest.approx(probabilities.numpy())
 
 
@@ -117,7 +117,7 @@ def test_slim_saved_model_gives_the_same_scores(tmp_path: Path) -> None:
     assert len(slim.dictionary) < len(model.dictionary)
     assert (slim.layout.features(slim.vector) != 0).all()
     slim.dictionary.save(tmp_path)
-    loaded = FeatureModel.load(tmp_path, TEMPLATES, "crf", slim.tensors())
+    loaded = FeatureModel.load(tmp_path, TEMPLATES, "crf", slim.arrays())
     for other in (slim, loaded):
         assert torch.equal(other.chain(SENTENCES).emissions, model.chain(SENTENCES).emissions)
         assert torch.equal(other.chain(SENTENCES).argmax(), model.chain(SENTENCES).argmax())

@@ -11,7 +11,8 @@ import pytest
 from catena.errors import ImpossibleError
 from catena.randomness import Randomness
 from catena.tasks.tag.hmm.config import HmmTaggerConfig
-from catena.tasks.tag.hmm.em import EmLearner, HmmTables, dense_layout, normalize_counts
+from catena.tasks.tag.hmm.em import EmLearner, dense_layout, normalize_counts
+from catena.tasks.tag.hmm.model import HmmTables
 
 
 def learner(sentences: list[list[int]], tags: list[list[int]], k: int, v: int, **values: object) -> EmLearner:

@@ -10,8 +10,7 @@ import pytest
 import torch
 
 from catena.errors import CheckpointError
-from catena.tasks.tag.hmm.em import HmmTables
-from catena.tasks.tag.hmm.model import HmmModel, best_names
+from catena.tasks.tag.hmm.model import HmmModel, HmmTables, best_names
 from catena.tasks.tag.hmm.symbols import HmmSymbols, word_shapes
 from catena.tasks.word_inputs.sentences import Sentence
 
@@ -75,7 +74,7 @@ def test_renamed_states_are_saved(tmp_path: Path) -> None:
     sentences = [Sentence(("cat", "the", "x")), Sentence(("the",))]
     assert torch.allclose(plain.chain(sentences).marginals(), other.chain(sentences).marginals().flip(-1))
     other.symbols.save(tmp_path)
-    loaded = HmmModel.load(tmp_path, other.tensors())
+    loaded = HmmModel.load(tmp_path, other.arrays())
     assert torch.equal(loaded.chain(sentences).marginals(), other.chain(sentences).marginals())
 
 

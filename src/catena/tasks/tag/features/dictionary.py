@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
 from jaxtyping import Int32, Int64, UInt64
 
+from catena._lazy import LazyModule
+from catena.accelerators import can_skip_kernels
 from catena.errors import CheckpointError
-from catena.kernels.features.cpu_keys import enter_keys, fill_keys, insert_keys, look_up_keys, packed_ids
+from catena.kernels.features import reference
 from catena.tasks.tag.features.templates import (
     FeatureFunction,
     Template,
@@ -26,6 +29,9 @@ from catena.tasks.tag.features.templates import (
 )
 from catena.tasks.word_inputs.sentences import Sentence
 
+_kernels = LazyModule("catena.kernels.features.cpu_keys")
+_KEY_MICROSECONDS = 2
+"""Time of a key without kernels, measured: 1 to 2 microseconds in sentences of 10 words."""
 BLOCK = 8192
 """Approximate number of tokens that are processed together."""
 REMEMBERED = 500_000
@@ -114,7 +120,9 @@ class KeyMaker:
         self.atom_function = np.array([place[atom.look.name] for atom in atoms], np.int64)
         self.atom_offset = np.array([atom.offset for atom in atoms], np.int64)
 
-    def keys(self, sentences: Sequence[Sentence], first: Int64[np.ndarray, " s"]) -> UInt64[np.ndarray, "n j"]:
+    def keys(
+        self, sentences: Sequence[Sentence], first: Int64[np.ndarray, " s"], compiled: bool = True
+    ) -> UInt64[np.ndarray, "n j"]:
         """``[i, j]`` is the key of template ``j`` at token ``i`` of the concatenated sentences."""
         values = np.zeros((max(1, self.n_looks), int(first[-1])), np.uint64)
         for looked, rows in self.looked:
@@ -124,6 +132,7 @@ class KeyMaker:
             at = np.fromiter(map(looked.__getitem__, fields), np.int64, int(first[-1]))
             values[rows] = looked.numbers()[:, at]
         keys = np.empty((int(first[-1]), len(self.templates)), np.uint64)
+        fill_keys = _kernels.fill_keys if compiled else reference.fill_keys
         fill_keys(values, first, self.seeds, self.atom_first, self.atom_function, self.atom_offset, keys)
         return keys
 
@@ -164,24 +173,34 @@ class FeatureDictionary:
         self.of_pairs = np.zeros(len(keys), bool)
         """The features on pairs of tags; known only after :meth:`count`."""
         self._maker = KeyMaker(self.templates)
-        size = _table_size(len(keys))
-        self._table, self._table_ids = np.zeros(size, np.uint64), np.zeros(size, np.int32)
-        insert_keys(keys, np.arange(len(keys), dtype=np.int32), self._table, self._table_ids)
+
+    @cached_property
+    def _table(self) -> tuple[UInt64[np.ndarray, " n"], Int32[np.ndarray, " n"]]:
+        """The hash table of the keys, and their ids."""
+        size = _table_size(len(self.keys))
+        table, ids = np.zeros(size, np.uint64), np.zeros(size, np.int32)
+        _kernels.insert_keys(self.keys, np.arange(len(self.keys), dtype=np.int32), table, ids)
+        return table, ids
 
     def __len__(self) -> int:
         return len(self.keys)
 
     def encode(self, sentences: Sequence[Sentence]) -> FeatureIds:
         """The known features of sentences; unknown ones are dropped."""
+        first = sentence_starts(sentences)
+        if can_skip_kernels(_KEY_MICROSECONDS * (int(first[-1]) * len(self.templates) + len(self.keys) // 20)):
+            ids = reference.look_up_keys(self._maker.keys(sentences, first, compiled=False), self.keys)
+            starts = np.concatenate(([0], np.cumsum((ids >= 0).sum(1))))
+            return FeatureIds(ids[ids >= 0], starts, first)
         keep = np.arange(max(1, len(self.keys)), dtype=np.int32)
 
         def numbered(block: Sequence[Sentence]) -> Int32[np.ndarray, "n j"]:
             keys = self._maker.keys(block, sentence_starts(block))
             ids = np.empty(keys.shape, np.int32)
-            look_up_keys(keys, self._table, self._table_ids, ids)
+            _kernels.look_up_keys(keys, *self._table, ids)
             return ids
 
-        return _packed((numbered(block) for block in sentence_blocks(sentences)), keep, sentence_starts(sentences))
+        return _packed((numbered(block) for block in sentence_blocks(sentences)), keep, first)
 
     def kept(self, chosen: Int64[np.ndarray, " n"]) -> FeatureDictionary:
         """A dictionary with some of the features, in the given order."""
@@ -244,7 +263,7 @@ class _Counter:
         self._make_room(keys.size)
         ids = np.empty(keys.shape, np.int32)
         before = self.n
-        self.n = enter_keys(keys, self.table, self.table_ids, self.n, self.counts, self.places, ids)
+        self.n = _kernels.enter_keys(keys, self.table, self.table_ids, self.n, self.counts, self.places, ids)
         self.places[before : self.n] += self.entries
         self.entries += keys.size
         return ids
@@ -260,7 +279,7 @@ class _Counter:
         size = _table_size(self.n + more)
         if size > len(self.table):
             table, ids = np.zeros(size, np.uint64), np.zeros(size, np.int32)
-            insert_keys(self.table, self.table_ids, table, ids)
+            _kernels.insert_keys(self.table, self.table_ids, table, ids)
             self.table, self.table_ids = table, ids
             self.counts, self.places = (np.resize(x, size) for x in (self.counts, self.places))
             self.counts[self.n :] = 0
@@ -279,7 +298,7 @@ def _packed(
     token = total = 0
     for ids in blocks:
         starts, packed = np.empty(len(ids) + 1, np.int64), np.empty(max(1, ids.size), np.int32)
-        n = packed_ids(ids, renumber, starts, packed)
+        n = _kernels.packed_ids(ids, renumber, starts, packed)
         parts.append(packed[:n].copy())
         token_first[token : token + len(ids) + 1] = starts + total
         token, total = token + len(ids), total + n

@@ -13,7 +13,6 @@ from catena.tasks.tag.config import TagConfig
 from catena.tasks.tag.data import TaggedSentence, describe_parts, fit_tags
 from catena.tasks.tag.features.config import FeatureTaggerConfig
 from catena.tasks.tag.features.dictionary import FeatureDictionary
-from catena.tasks.tag.features.learners import build_learner
 from catena.tasks.tag.features.model import FeatureModel
 from catena.tasks.tag.features.templates import parse_templates
 from catena.tasks.tag.features.weights import build_layout
@@ -30,14 +29,16 @@ class FeatureTagTask(ChainTagTask):
     @classmethod
     def load(cls, config: TagConfig, checkpoint: Checkpoint, device: str) -> Self:
         settings, tags = _settings(config), TagSet.load(checkpoint.folder)
-        weights = checkpoint.weights()
-        return cls(config, tags, FeatureModel.load(checkpoint.folder, settings.templates, settings.structure, weights))
+        arrays = checkpoint.arrays()
+        return cls(config, tags, FeatureModel.load(checkpoint.folder, settings.templates, settings.structure, arrays))
 
 
 class _FeatureFit(SteppedFit):
     """A tagger on features while it is fitted."""
 
     def __init__(self, config: TagConfig, parts: DataParts[TaggedSentence], randomness: Randomness) -> None:
+        from catena.tasks.tag.features.learners import build_learner
+
         self.config, self.settings = config, _settings(config)
         settings = self.settings
         self.tags = fit_tags(config, parts.train)

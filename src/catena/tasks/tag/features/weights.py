@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float64, Int32, Int64
 
-from catena.kernels.features.cpu_sums import seen_pairs
 from catena.tasks.tag.features.dictionary import FeatureIds
 
 _WORTH_A_ROW = 8
@@ -99,6 +98,8 @@ def build_layout(
         pair_tag = np.concatenate([ranges[0][:0], *(ranges[int(both)] for both in of_pairs)])
         learned = np.ones(len(pair_tag), bool)
     else:
+        from catena.kernels.features.cpu_sums import seen_pairs
+
         pairs = np.empty(len(data.ids), np.int64)
         seen_pairs(data.token_first, data.ids, tags, data.first, k, of_pairs, pairs)
         known = np.unique(pairs)

@@ -11,7 +11,6 @@ chain whose scores are log-probabilities. Known tags are fixed, so a fully tagge
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -24,20 +23,7 @@ from catena.tasks.tag.features.learners import FeatureLearner
 from catena.tasks.tag.features.likelihood import expectations, split_shards
 from catena.tasks.tag.features.weights import WeightLayout
 from catena.tasks.tag.hmm.config import HmmTaggerConfig
-
-
-@dataclass(frozen=True, eq=False)
-class HmmTables:
-    """Log-probabilities of first tags, of a tag or the end after a tag, and of a symbol given a tag."""
-
-    start: Float64[np.ndarray, " k"]
-    transitions: Float64[np.ndarray, "k k"]
-    end: Float64[np.ndarray, " k"]
-    emissions: Float64[np.ndarray, "k v"]
-
-    def vector(self) -> Float64[np.ndarray, " n"]:
-        """The tables as weights of a chain, beginning with those of each symbol with all tags."""
-        return np.concatenate((self.emissions.T.ravel(), self.transitions.ravel(), self.start, self.end))
+from catena.tasks.tag.hmm.model import HmmTables
 
 
 def dense_layout(v: int, k: int) -> WeightLayout:

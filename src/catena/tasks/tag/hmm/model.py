@@ -7,15 +7,25 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import torch
 from jaxtyping import Float64
-from torch import Tensor
 
-from catena.structure.chain import LinearChain
-from catena.tasks.tag.chains import ChainModel
-from catena.tasks.tag.hmm.em import HmmTables
+from catena.tasks.tag.chains import ChainModel, ChainScores
 from catena.tasks.tag.hmm.symbols import HmmSymbols
 from catena.tasks.word_inputs.sentences import Sentence
+
+
+@dataclass(frozen=True, eq=False)
+class HmmTables:
+    """Log-probabilities of first tags, of a tag or the end after a tag, and of a symbol given a tag."""
+
+    start: Float64[np.ndarray, " k"]
+    transitions: Float64[np.ndarray, "k k"]
+    end: Float64[np.ndarray, " k"]
+    emissions: Float64[np.ndarray, "k v"]
+
+    def vector(self) -> Float64[np.ndarray, " n"]:
+        """The tables as weights of a chain, beginning with those of each symbol with all tags."""
+        return np.concatenate((self.emissions.T.ravel(), self.transitions.ravel(), self.start, self.end))
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,17 +35,16 @@ class HmmModel(ChainModel):
     tables: HmmTables
     symbols: HmmSymbols
 
-    def chain(self, sentences: Sequence[Sentence]) -> LinearChain:
-        """The posterior of the tags of each sentence. Its log Z is log p(words), including the end of the sentence."""
-        lengths = torch.tensor([len(sentence) for sentence in sentences])
+    def scores(self, sentences: Sequence[Sentence]) -> ChainScores:
+        """Log-probabilities of tags and words. Their log Z is log p(words), including the end of the sentence."""
+        lengths = np.array([len(sentence) for sentence in sentences], np.int64)
         longest = max(1, int(lengths.max()))
         ids = np.zeros((len(sentences), longest), np.int64)
         for row, sentence in zip(ids, sentences, strict=True):
             row[: len(sentence)] = self.symbols.ids([sentence.words])
         scores = self.tables.emissions.T[ids]
-        scores[np.arange(longest) >= lengths.numpy()[:, None]] = 0.0
-        moves, start, end = (torch.from_numpy(x) for x in (self.tables.transitions, self.tables.start, self.tables.end))
-        return LinearChain(torch.from_numpy(scores), moves, start, end, lengths=lengths)
+        scores[np.arange(longest) >= lengths[:, None]] = 0.0
+        return ChainScores(scores, lengths, self.tables.transitions, self.tables.start, self.tables.end)
 
     def renamed(self, order: Sequence[int]) -> HmmModel:
         """The same model with state ``order[q]`` as state ``q``."""
@@ -57,17 +66,16 @@ class HmmModel(ChainModel):
             lines.append(f"{label}: {shown}   then {follows}  the end {np.exp(tables.end[q]):.2f}")
         return lines
 
-    def tensors(self) -> dict[str, Tensor]:
-        parts = {name: getattr(self.tables, name) for name in ("start", "transitions", "end", "emissions")}
-        return {name: torch.from_numpy(np.array(part)) for name, part in parts.items()}
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {name: getattr(self.tables, name) for name in ("start", "transitions", "end", "emissions")}
 
     def save(self, folder: Path) -> None:
         self.symbols.save(folder)
 
     @classmethod
-    def load(cls, folder: Path, tensors: Mapping[str, Tensor]) -> HmmModel:
-        """The model of a checkpoint folder, given its tensors."""
-        return cls(HmmTables(**{name: tensor.numpy() for name, tensor in tensors.items()}), HmmSymbols.load(folder))
+    def load(cls, folder: Path, arrays: Mapping[str, np.ndarray]) -> HmmModel:
+        """The model of a checkpoint folder, given its arrays."""
+        return cls(HmmTables(**arrays), HmmSymbols.load(folder))
 
 
 def best_names(counts: Float64[np.ndarray, "k k"]) -> list[int]:

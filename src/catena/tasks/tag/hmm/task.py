@@ -15,7 +15,6 @@ from catena.tasks.tag.config import TagConfig
 from catena.tasks.tag.data import TaggedSentence, describe_parts, fit_tags
 from catena.tasks.tag.features.dictionary import sentence_blocks, sentence_starts
 from catena.tasks.tag.hmm.config import HmmTaggerConfig
-from catena.tasks.tag.hmm.em import EmLearner
 from catena.tasks.tag.hmm.model import HmmModel, best_names
 from catena.tasks.tag.hmm.symbols import HmmSymbols
 from catena.tasks.tag.tag_set import TagSet
@@ -33,7 +32,7 @@ class HMMTagTask(ChainTagTask):
 
     @classmethod
     def load(cls, config: TagConfig, checkpoint: Checkpoint, device: str) -> Self:
-        model = HmmModel.load(checkpoint.folder, checkpoint.weights())
+        model = HmmModel.load(checkpoint.folder, checkpoint.arrays())
         return cls(config, TagSet.load(checkpoint.folder), model)
 
 
@@ -41,6 +40,8 @@ class _HMMFit(SteppedFit):
     """A hidden Markov model while it is fitted."""
 
     def __init__(self, config: TagConfig, parts: DataParts[TaggedSentence], randomness: Randomness) -> None:
+        from catena.tasks.tag.hmm.em import EmLearner
+
         assert isinstance(config.model, HmmTaggerConfig)
         self.config, self.settings, self.train = config, config.model, parts.train
         self.tag_set = fit_tags(config, parts.train)
