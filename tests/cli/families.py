@@ -170,7 +170,7 @@ def recipes(folder: Path) -> None:
 
 
 def values(folder: Path) -> None:
-    nouns, adjectives = ("house", "flat", "room"), ("large", "small", "old", "bright", "quiet")
+    nouns, adjectives = ("garden", "flat", "boat"), ("large", "small", "old", "bright", "quiet")
     rows = [
         f"{adjective} {noun},{3 * i + j},{100 * i + 7 * j + (i * j) % 5}.5"
         for i, noun in enumerate(nouns)

@@ -52,7 +52,7 @@ def test_gaussian_kernel_equals_scikit_learn() -> None:
     assert np.allclose(gaussian_kernel(a, b, 0.3), rbf_kernel(x, y, gamma=0.3))
 
 
-def test_numbers_alone_are_rows() -> None:
+def test_numbers_without_texts_are_rows() -> None:
     numbers = np.arange(6.0).reshape(3, 2)
     assert np.array_equal(SparseRows.of(None, 0, numbers).dense(), numbers)
 

@@ -32,13 +32,12 @@ _VALUE = Role("value", VALUE_COLUMNS, required=False, missing=MISSING)
 
 @dataclass(frozen=True, slots=True)
 class RegressExample:
-    """A text, numbers, or both, and the value to predict.
+    """A text, numbers, or both, and the value to predict, with its source location.
 
     Args:
         text: the text; empty if the data has none.
         numbers: one for each number column; nan where one is missing, in prediction only.
         value: nan if it is to be predicted.
-        place: the source location.
     """
 
     text: str

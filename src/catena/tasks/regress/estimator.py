@@ -21,7 +21,7 @@ class Regressor(Estimator, task="regress"):
     """Regression from texts or from numbers.
 
     model = Regressor("ridge").fit(texts, values)
-    model.predict(["two rooms and a garden"])
+    model.predict(["two windows and a garden"])
 
     Inputs are texts, as a list, a generator, an array or a series; or a table of numbers with one row for each example,
     as an array or a data frame. A file may have both. Values are finite numbers.

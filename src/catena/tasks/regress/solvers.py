@@ -4,7 +4,7 @@ With centered features and values,
 
 .. math::  w = (X^T X + \alpha I)^{-1} X^T y
 
-has an unpenalized bias. Up to :data:`DIRECT` features the equations are solved directly; beyond, by conjugate
+has an unpenalized bias. Up to :data:`DIRECT` features the equations are solved directly; with more, by conjugate
 gradients, which never form a matrix. Without a penalty the solution of minimum length is returned. Kernel ridge
 regression is :math:`f(x) = \bar y + \sum_i a_i k(x, x_i)` with :math:`a = (K + \alpha I)^{-1} (y - \bar y)`.
 
