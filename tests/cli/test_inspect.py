@@ -64,7 +64,7 @@ def test_inspect_checkpoint_prints_model(catena: Catena, trained: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ([], "FILES… or RUN is missing. Usage: catena inspect FILES… or catena inspect RUN."),
+        ([], "FILES… or RUN is missing. Usage: catena inspect [TASK] FILES… [--options] or catena inspect RUN."),
         (["FILE", "RUN"], "RUN is a run and cannot be combined with other paths. …"),
         (["RUN", "--top", "0"], "--top must be 1 or more, got 0. See --help."),
         (["RUN", "--tpo", "3"], "Unknown option --tpo. Did you mean --top?"),
@@ -100,3 +100,20 @@ def test_file_of_recipes_is_usable(catena: Catena, tmp_path: Path) -> None:
     assert "2 examples" in said.out
     (tmp_path / "others.jsonl").write_text(json.dumps({"title": "tea", "directions": "boil"}) + "\n", encoding="utf-8")
     assert catena("inspect", "others.jsonl").code == 1, "without ingredients it is not detected as recipes"
+
+
+def test_inspect_reads_as_the_options_say(catena: Catena, tmp_path: Path) -> None:
+    rows = [f"{i},line {i} of a note,{('work', 'home')[i % 2]}" for i in range(12)]
+    (tmp_path / "notes.csv").write_text("\n".join(["nr,Body,Folder", *rows]) + "\n", encoding="utf-8")
+    said = catena("inspect", "notes.csv", "--text-column", "Body", "--label-column", "Folder")
+    assert said.code == 0
+    assert "task: classify" in said.out
+    assert "labels: 2 different" in said.out
+    said = catena("inspect", "lm", "notes.csv", "--text-column", "Body")
+    assert said.code == 0
+    assert "task: lm" in said.out
+    (tmp_path / "a.en").write_text("one\ntwo\nthree\n", encoding="utf-8")
+    (tmp_path / "a.de").write_text("eins\nzwei\n", encoding="utf-8")
+    said = catena("inspect", "a.en", "--target", "a.de")
+    assert said.code == 1
+    assert "a.en has 3 lines and a.de has 2: they must be parallel line by line." in said.out

@@ -175,7 +175,7 @@ def test_resume_rejects_a_config_that_decides_another_result(
     assert found.code == 1
     assert found.sentence.startswith("run/config.toml differs from the config that step-000004 was trained with: ")
     assert said in found.sentence
-    assert "Copy run/checkpoints/step-000004/config.toml over it, or train a new run with --init-from run." in found.sentence
+    assert "Copy run/checkpoints/step-000004/config.toml over it, or train a new run with --init-from" in found.sentence
     assert state_of(Path("run")) == before
 
 

@@ -32,8 +32,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "p_moses.fr": {"target": "p_moses.en"},
 }
 """The options that the last column of the table names."""
-OTHER_COUNTS = {"u_heads.conllu": (25, 26), "x_rec.jsonl": (37, 38, 39)}
-"""Files for which the last column allows other counts."""
+OTHER_COUNTS = {"u_heads.conllu": (25, 26), "x_rec.jsonl": (37, 38, 39), "d_whatsapp.txt": (1,)}
+"""Files for which the last column allows other counts. The chat of WhatsApp is one dialogue of 60 turns."""
 OTHER_TASKS = {
     "num3.csv": "classify",
     "b_raw.mrg": "parse",

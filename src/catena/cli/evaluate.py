@@ -76,9 +76,10 @@ def read_gold_file(task: Any, path: Path) -> tuple[list[Any], str]:
     """The examples of a file with gold data, and a sentence about what was read."""
     from catena.data.reading import ReadCounter
     from catena.errors import DataError
+    from catena.tasks.sources import drop_unscorable
 
     counter = ReadCounter()
-    examples = list(task.read(task.config, path, counter))
+    examples = drop_unscorable(task, task.read(task.config, path, counter), counter)
     if not examples:
         raise DataError(f"{path} has no example to score: {counter.counts(0).sentence('')}. Check the file.")
     return examples, counter.counts(counter.used).sentence("")

@@ -5,31 +5,59 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
 from catena.cli.common import parse_plain, resolve_run_folder
 from catena.cli.parser import Arg, CommandOptions, UsageError
 
+if TYPE_CHECKING:
+    from catena.data.inspection import Report
+
 _RUN_FILES = ("meta.json", "manifest.json", "checkpoints")
 """Files of a run or checkpoint folder. In a damaged one, some may be missing."""
 
 
 class InspectCommand(CommandOptions):
-    """Check data files, or describe a run. With data files, the exit code is 1 if one of them is unusable."""
+    """Check data files as 'catena train' reads them, or describe a run. The exit code is 1 if training would fail."""
 
-    usage = "catena inspect FILES… or catena inspect RUN"
-    example = "catena inspect train.csv dev.csv"
+    usage = "catena inspect [TASK] FILES… [--options] or catena inspect RUN"
+    example = "catena inspect train.csv dev.csv --label-column folder"
 
-    paths: Annotated[tuple[Path, ...], Arg("FILES…|RUN", positional=True)] = ()
-    """Data files, or one run folder. Pass train, dev and test together to find texts that occur in two of them."""
+    paths: Annotated[tuple[Path, ...], Arg("[TASK] FILES…|RUN", positional=True)] = ()
+    """Data files, or one run folder. Pass train, dev and test together to find texts that occur in two of them. A task,
+    such as classify, in front of them sets how they are read."""
     top: int = Field(10, ge=1)
     """For linear models: number of features to show for each class."""
+    input_format: Annotated[str | None, Arg("NAME")] = None
+    """Format of the files, such as csv. Default: detected."""
     encoding: Annotated[str | None, Arg("NAME")] = None
     """Encoding of the files, such as latin-1. Default: UTF-8."""
+    text_column: Annotated[str | None, Arg("NAME")] = None
+    """Column of texts, by name or number from 1."""
+    label_column: Annotated[str | None, Arg("NAME")] = None
+    """Column of labels, by name or number from 1."""
+    source_column: Annotated[str | None, Arg("NAME")] = None
+    """Column of sources of pairs, by name or number from 1."""
+    target_column: Annotated[str | None, Arg("NAME")] = None
+    """Column of targets of pairs, by name or number from 1."""
+    context_column: Annotated[str | None, Arg("NAME")] = None
+    """Column of contexts of conversations, by name or number from 1."""
+    response_column: Annotated[str | None, Arg("NAME")] = None
+    """Column of responses of conversations, by name or number from 1."""
+    target: Annotated[Path | None, Arg("FILE")] = None
+    """File with the target of each line of the first file."""
+    multilabel: bool = False
+    """Whether texts may have several labels."""
+    label_separator: Annotated[str | None, Arg("TEXT")] = None
+    """Separator of several labels in one cell, such as ;."""
+    unit: Literal["line", "paragraph"] = "line"
+    """The unit of plain text: a line, or the lines between blank lines."""
+    max_length: int | None = Field(None, ge=1)
+    """Maximum number of tokens of a training text. Default: that of the task."""
     format: Literal["text", "json"] = "text"
     """Output format: readable text, or one JSON object."""
 
@@ -44,15 +72,41 @@ def run(argv: Sequence[str]) -> int:
         raise UsageError(f"{runs[0]} is a run and cannot be combined with other paths. Usage: {InspectCommand.usage}.")
     if runs:
         return _inspect_run(runs[0], flags)
-    from catena.data.inspection import inspect
-
-    report = inspect([resolve_run_folder(path) for path in flags.paths], encoding=flags.encoding)
+    report = _inspect_files(flags)
     if flags.format == "json":
         sys.stdout.write(json.dumps(report.to_dict(), ensure_ascii=False) + "\n")
     else:
         sys.stdout.write("\n".join(report.lines()) + "\n")
-    findings = [finding for file in report.files for finding in file.findings]
-    return int(any(finding.level == "error" for finding in findings))
+    return int(not report.is_usable)
+
+
+def _inspect_files(flags: InspectCommand) -> Report:
+    from catena.data.inspection import inspect
+    from catena.tasks.spec import TASKS
+
+    first, *others = flags.paths
+    task = str(first) if str(first) in TASKS and others and not first.exists() else None
+    roles = ("text", "label", "source", "target", "context", "response")
+    columns = {role: column for role in roles if (column := getattr(flags, f"{role}_column")) is not None}
+    return inspect(
+        [resolve_run_folder(path) for path in (others if task else flags.paths)],
+        flags.encoding,
+        task=task or _implied_task(columns),
+        format=flags.input_format,
+        columns=columns,
+        target=flags.target,
+        multilabel=flags.multilabel,
+        label_separator=flags.label_separator,
+        paragraphs=flags.unit == "paragraph",
+        max_length=flags.max_length,
+    )
+
+
+def _implied_task(columns: Mapping[str, str]) -> str | None:
+    """The task that named columns are for, if it is not detected from the file."""
+    implied = {"label": "classify", "source": "translate", "target": "translate"}
+    implied |= {"context": "converse", "response": "converse"}
+    return next((implied[role] for role in columns if role in implied), None)
 
 
 def _inspect_run(folder: Path, flags: InspectCommand) -> int:

@@ -90,6 +90,8 @@ class Examination:
         self.n_lines: int | None = None
         self.n_examples: int | None = None
         self.n_words: int | None = None
+        self.n_pairs: int | None = None
+        """The number of pairs of a context and a response in dialogues, which are split into train and dev."""
         self.blank = Lines()
         self.troubles, self.texts, self.labels = CharacterTroubles(), TextTroubles(), LabelTroubles()
         self.characters, self.words = LengthSummary(), LengthSummary()
@@ -130,7 +132,7 @@ class Examination:
                 if not line.strip():
                     self.blank.add(self.n_lines)
                 self.troubles.add(self.n_lines, line)
-                if self.detected.format == "text":
+                if self.detected.format == "text" and not self.settings.paragraphs:
                     self.texts.add_line(line)
         if self.troubles.undecoded.count:
             self._report_encoding()
@@ -305,6 +307,7 @@ class Examination:
         """One example for each dialogue, with its turns as text."""
         given = {role: column for role, column in self.settings.columns.items() if role in ("context", "response")}
         before = None
+        self.n_pairs = 0
         found = read_exchanges(
             self.path,
             kind="dialogue" if self.detected.format == "text" else None,
@@ -313,6 +316,7 @@ class Examination:
             counter=self.counter,
         )
         for exchange in found:
+            self.n_pairs += 1
             if exchange.place == before:
                 continue
             before = exchange.place
@@ -425,5 +429,5 @@ class Examination:
     def _too_few(self) -> Iterator[Finding]:
         if not self.n_examples:
             yield Finding("nothing", "error", "nothing is left to learn from; add data")
-        elif self.n_examples == 1 and self.settings.splits and self.task is not None:
+        elif (self.n_pairs or self.n_examples) == 1 and self.settings.splits and self.task is not None:
             yield Finding("too-few", "error", "one example cannot be split into train and dev; add data or a dev file")

@@ -368,7 +368,7 @@ class TagTroubles:
         else:
             yield from self._loose.finding(
                 "bio",
-                "error",
-                f"a tag {where} violates IOB2: I- follows neither B- nor I- of its type",
-                f"{{}} tags {where} violate IOB2: I- follows neither B- nor I- of its type",
+                "warning",
+                f"a tag {where} violates IOB2: I- follows neither B- nor I- of its type, and is read as B-",
+                f"{{}} tags {where} violate IOB2: I- follows neither B- nor I- of its type, and is read as B-",
             )

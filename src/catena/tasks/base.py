@@ -343,6 +343,11 @@ class BaseTask(ABC, Generic[C, E, P, O]):
         return None
 
     @classmethod
+    def why_unscorable(cls, example: E) -> str | None:
+        """Why an example of dev or test cannot be scored, to complete "1 …"; None if it can."""
+        return None
+
+    @classmethod
     def complete(cls, config: C, note: Callable[[str], None]) -> C:
         """The config with what depends on this machine, such as installed packages, filled in before training."""
         return config

@@ -22,6 +22,18 @@ class DataParts(Generic[E]):
     test: Sequence[E] = ()
 
 
+def drop_unscorable(family: Any, examples: Iterable[E], counter: ReadCounter) -> list[E]:
+    """The examples that a task can score. The others are listed in the counter."""
+    kept = []
+    for example in examples:
+        reason = family.why_unscorable(example)
+        if reason is None:
+            kept.append(example)
+        else:
+            counter.drop(reason, example.place, family.split_key(example))  # type: ignore[attr-defined]
+    return kept
+
+
 class Sources(Generic[E]):
     """The examples of the data files of a config, or given ones.
 
@@ -72,8 +84,8 @@ class Sources(Generic[E]):
         index = splits.rows(keys, groups, fold=getattr(self.config.data, "fold", None))
         parts = DataParts(
             [train[i] for i in index.train],
-            dev if "dev" in self else [train[i] for i in index.dev],
-            [train[i] for i in index.test] or test,
+            self.keep_scorable(dev if "dev" in self else [train[i] for i in index.dev]),
+            self.keep_scorable([train[i] for i in index.test] or test),
         )
         self.check("train", len(parts.train))
         self.check("dev", len(parts.dev))
@@ -90,6 +102,10 @@ class Sources(Generic[E]):
                 kept.append(result)
         self.check("train", len(kept))
         return kept
+
+    def keep_scorable(self, examples: Iterable[E]) -> list[E]:
+        """The examples that can be scored; the others are dropped."""
+        return drop_unscorable(self.family, examples, self.counter)
 
     def counts(self, parts: DataParts[Any]) -> str:
         """How many examples were read, used in these parts, and dropped."""

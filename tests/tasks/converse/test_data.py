@@ -10,11 +10,12 @@ import pytest
 
 from catena.data.dialogue import Exchange
 from catena.data.examples import SourceLocation
+from catena.data.reading import ReadCounter
 from catena.errors import DataError, FormatError
 from catena.metrics.ranking import RankCounts
 from catena.tasks.base import DataParts
-from catena.tasks.converse.config import ConverseConfig, ConverseEvaluationConfig
-from catena.tasks.converse.data import describe_parts, training_exchanges
+from catena.tasks.converse.config import ConverseConfig, ConverseDataConfig, ConverseEvaluationConfig
+from catena.tasks.converse.data import describe_parts, read_contexts, training_exchanges
 from catena.tasks.converse.evaluation import ConverseEvaluation, find_ranking_metric
 from catena.tasks.converse.ranking import Groups, build_ranking_examples
 from catena.tasks.converse.retrieval import TermTask
@@ -162,3 +163,19 @@ def test_evaluation_signature_has_the_conditions() -> None:
     for name in ("recall@0", "recall", "precision@1"):
         with pytest.raises(DataError, match=f"Unknown ranking metric '{name}'"):
             find_ranking_metric(name, ConverseEvaluationConfig())
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["Ann: where is it?", "Bob: in the hall.", "", "Ann: thank you", "Bob: any time", "Ann: bye"],
+        ["where is it? __eou__ in the hall. __eou__", "thank you __eou__ any time __eou__ bye __eou__"],
+    ],
+)
+def test_contexts_of_dialogues_are_their_turns_without_speakers_and_marks(lines: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "chat.txt"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    counter = ReadCounter()
+    contexts = [exchange.context for exchange in read_contexts(ConverseDataConfig(), path, counter)]
+    assert contexts == [("where is it?", "in the hall."), ("thank you", "any time", "bye")]
+    assert counter.read == 2

@@ -52,13 +52,17 @@ def test_placeholder_among_spans_needs_the_option_unknown(hole: str) -> None:
     assert found(f"N V {hole}").files is None
 
 
-def test_tags_of_no_scheme_are_reported_with_both_lines() -> None:
+def test_tags_of_no_scheme_are_repaired_unless_some_are_unknown() -> None:
+    tagging = found("O B-A I-A", "O O I-B")
+    assert tagging == found("O B-A I-A", "O O I-B", repair=True)
+    assert tagging.repair
+    assert tagging.describe_scheme() == "iob2, with invalid spans read as conlleval reads them"
+    assert not found("O B-A I-A", "O O B-B").repair
     with pytest.raises(DataError) as caught:
-        found("O B-A I-A", "O O I-B")
+        found("O B-A I-A", "O O I-B", "? O O", unknown="?")
     words = str(caught.value)
     assert words.startswith("train.conll:22: 'I-B' after 'O' begins a span with I instead of B-B (iob2); it is not")
     assert "it is not iob1 either, since at train.conll:11 'B-A' after 'O'" in words
-    assert "--repair" in words
 
 
 def test_repair_mends_invalid_spans() -> None:

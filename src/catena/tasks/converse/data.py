@@ -10,6 +10,7 @@ from catena.data.dialogue import Exchange, inner_exchanges
 from catena.data.examples import SourceLocation
 from catena.data.exchanges import KINDS, detect_conversations, read_exchanges, split_turns
 from catena.data.files import open_text, stored_name
+from catena.data.readers import dialogue_lines
 from catena.data.reading import ReadCounter
 from catena.data.records import open_records
 from catena.data.roles import CONTEXT_COLUMNS, SOURCE
@@ -110,6 +111,9 @@ def read_contexts(data: ConverseDataConfig, path: Path, counter: ReadCounter) ->
             yield Exchange(split_turns(record["source"] or ""), (), record.place)
         return
     data = data.model_copy(update={"context_column": None, "response_column": None})
+    if data.input_format == "auto" and detect_format(path, data.encoding).format == "dialogue":
+        yield from counter.seen(_dialogue_contexts(path, data.encoding))
+        return
     if _has_lines(path, data):
         with open_text(path, data.encoding) as lines:
             yield from counter.seen(_line_contexts(path, lines))
@@ -117,6 +121,13 @@ def read_contexts(data: ConverseDataConfig, path: Path, counter: ReadCounter) ->
     kind, _ = conversation_format(data, path)
     for exchange in counter.seen(read_exchanges(path, kind, encoding=data.encoding)):
         yield Exchange(exchange.context, (), exchange.place, exchange.own)
+
+
+def _dialogue_contexts(path: Path, encoding: str | None) -> Iterator[Exchange]:
+    """All turns of each dialogue of a file whose lines show speakers or ends of turns."""
+    for row in dialogue_lines.read(path, None, encoding):
+        turns, speakers = (row.values.get(name, ()) for name in ("turns", "speakers"))
+        yield Exchange(tuple(turns), (), row.place, tuple(speaker != speakers[-1] for speaker in speakers))
 
 
 def _line_contexts(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[Exchange]:

@@ -160,7 +160,8 @@ class TagSet:
         if self.files is None or self.own is None:
             return "plain"
         learned = f", learned as {self.own.scheme}" if self.own.scheme != self.files.scheme else ""
-        return f"{self.files.scheme}{learned}"
+        repaired = ", with invalid spans read as conlleval reads them" if self.repair else ""
+        return f"{self.files.scheme}{learned}{repaired}"
 
     # --- files --------------------------------------------------------------------------------------------------------
 
@@ -201,7 +202,8 @@ def detect_scheme(
 ) -> str:
     """The scheme of tagged sentences: the first one that allows all of them; plain if tags do not encode spans.
 
-    If no scheme allows them, the error of the most plausible one is raised, with file and line.
+    It is "mixed" if they have the tags of iob2 and no scheme allows them. With unknown tags, which cannot be repaired,
+    the error of both schemes is raised instead, with file and line.
     """
     known = tags - {unknown}
     if not marks_spans(known):
@@ -222,11 +224,12 @@ def detect_scheme(
                 break
         else:
             return scheme
+    if unknown is None:
+        return "mixed"
     (first, at), (second, there) = broken["iob2"], broken["iob1"]
     raise DataError(
         f"{SourceLocation(at.file, at.line + first.word)}: {first}; it is not iob1 either, since at "
-        f"{SourceLocation(there.file, there.line + second.word)} {second}. Correct the file, or use --repair to read "
-        f"it as conlleval does."
+        f"{SourceLocation(there.file, there.line + second.word)} {second}. Correct the file."
     )
 
 
@@ -262,6 +265,8 @@ def find_tagging(
         scheme = "iob2" if settings.repair and marks_spans(seen) else detect_scheme(sentences, seen, settings.unknown)
     if scheme == "plain":
         return plain
+    if scheme == "mixed":
+        scheme, plain = "iob2", replace(plain, repair=True)
     files = detect_dialect(seen, scheme)  # type: ignore[arg-type]
     wanted = settings.training_scheme if settings.training_scheme != "auto" else {"iob1": "iob2"}.get(scheme, scheme)
     own = files if wanted == scheme else Dialect(wanted)  # type: ignore[arg-type]

@@ -200,8 +200,8 @@ def test_heads_of_files_to_predict_are_not_checked(tmp_path: Path) -> None:
     assert [example.words for example in found] == [("a", "b", "c"), ("a", "b")]
 
 
-def test_a_dev_file_needs_all_heads(tmp_path: Path) -> None:
-    with pytest.raises(FormatError, match=r"train\.conllu:2: word 2 \('b'\) has no head"):
+def test_dev_without_any_complete_tree_is_rejected(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"No example of dev can be used: .*1 with a word without a head"):
         prepared(config(tmp_path, [conllu("a b", "0 _")]))
 
 

@@ -107,6 +107,10 @@ class DependencyTask(
         return ParseExample(tuple(word.form for word in tree.words), tree, tree.place)
 
     @classmethod
+    def why_unscorable(cls, example: DependencyExample) -> str | None:
+        return NO_HEAD if any(word.head == "_" for word in example.tree.words) else None
+
+    @classmethod
     def from_input(cls, config: ParseConfig, example: ParseExample[Any], item: Any) -> DependencyExample:
         if isinstance(item, ConlluSentence):
             return replace(example, tree=item)
@@ -164,8 +168,6 @@ class DependencyTask(
 
     def summarize(self, parts: DataParts[DependencyExample], data: Dataset) -> list[str]:
         trees = [example.tree for example in (*parts.dev, *parts.test)]
-        for tree in trees:
-            require_heads(tree)
         unseen = count_unseen((name for tree in trees for name in known_relations(tree)), self.relations)
         lines = [
             *describe_sizes(parts, self.encoding.words.unknown_fractions(data)),
