@@ -9,6 +9,7 @@ from catena._lazy import lazy_exports
 from catena.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from catena.tasks.caption.estimator import Captioner as Captioner
     from catena.tasks.classify.estimator import TextClassifier as TextClassifier
     from catena.tasks.compose.estimator import Composer as Composer
     from catena.tasks.converse.estimator import Responder as Responder
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from catena.tasks.translate.estimator import Translator as Translator
 
 __all__ = [
+    "Captioner",
     "Composer",
     "LanguageModel",
     "Parser",
@@ -47,6 +49,7 @@ __all__ = [
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
+        "Captioner": "catena.tasks.caption.estimator",
         "Composer": "catena.tasks.compose.estimator",
         "LanguageModel": "catena.tasks.lm.estimator",
         "Parser": "catena.tasks.parse.estimator",

@@ -181,7 +181,7 @@ def test_loss_in_training_adds_doubly_stochastic_term_by_formula() -> None:
 
 
 def drawing(model: CaptionModel, positions: tuple[int, ...]) -> None:
-    """Make the model sample these positions, whatever their probabilities."""
+    """Make the model sample these positions, for any probabilities."""
     queue = list(positions)
     model.sampler.draw = lambda p: torch.full(p.shape[:3], queue.pop(0))  # type: ignore[method-assign]
 

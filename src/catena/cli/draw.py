@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 from catena.cli.common import MachineOptions, RunCommand, check_writable, input_file, is_file
 from catena.cli.parser import Arg, UsageError
+from catena.data.media_files import media_kind
 
 
 class DrawCommand(MachineOptions):
@@ -54,7 +55,8 @@ def _check(options: DrawCommand) -> None:
             raise UsageError(f"-o must end in .svg or .png, got {options.output.name}. Rename the file.")
     if options.texts and options.file is not None:
         raise UsageError("Texts and --file cannot be combined. Remove one of them.")
-    if len(options.texts) == 1 and Path(options.texts[0]).suffix and is_file(options.texts[0]):
+    is_input = media_kind(options.texts[0]) is not None if options.texts else False  # a picture is an input itself
+    if len(options.texts) == 1 and Path(options.texts[0]).suffix and is_file(options.texts[0]) and not is_input:
         raise UsageError(f"{options.texts[0]} is a file, not a text. Pass it as --file {options.texts[0]}.")
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int, UInt8
+from jaxtyping import Float, Int, Shaped, UInt8
 from torch import Tensor
 
 from catena.data.media import DecodedImages
@@ -17,7 +17,39 @@ MAX_DEVICE_FRACTION = 0.3
 """Largest fraction of the free memory of a GPU that stored pictures take."""
 
 
-class ImageStore:
+class RowStore:
+    """Rows of an array from which batches are taken.
+
+    Args:
+        array: the rows.
+        device: where batches are needed.
+        max_bytes: store the array on the device if it is not larger; 30 % of its free memory if None.
+    """
+
+    def __init__(self, array: np.ndarray, device: torch.device | str, max_bytes: int | None = None) -> None:
+        self.device = torch.device(device)
+        self._array = array
+        limit = _free_bytes(self.device) if max_bytes is None else max_bytes
+        self._stored: Tensor | None = None
+        if self.device.type != "cpu" and array.nbytes <= limit:
+            self._stored = torch.from_numpy(np.ascontiguousarray(array)).to(self.device)
+
+    @property
+    def is_on_device(self) -> bool:
+        """Whether all rows are stored on the device."""
+        return self._stored is not None
+
+    def take(self, rows: Int[np.ndarray, " b"]) -> Shaped[Tensor, "b ..."]:
+        """These rows, on the device."""
+        if self._stored is not None:
+            return self._stored[torch.from_numpy(rows).to(self.device)]
+        taken = torch.from_numpy(self._array[rows])
+        if self.device.type != "cuda":
+            return taken.to(self.device)
+        return taken.pin_memory().to(self.device, non_blocking=True)
+
+
+class ImageStore(RowStore):
     """Pictures from which batches are taken.
 
     Args:
@@ -27,31 +59,15 @@ class ImageStore:
     """
 
     def __init__(self, images: DecodedImages, device: torch.device | str, max_bytes: int | None = None) -> None:
-        self.device = torch.device(device)
+        super().__init__(images.pixels, device, max_bytes)
         self._files = images.files
-        self._pixels = images.pixels
-        limit = _free_bytes(self.device) if max_bytes is None else max_bytes
-        self._stored: Tensor | None = None
-        if self.device.type != "cpu" and images.pixels.nbytes <= limit:
-            self._stored = torch.from_numpy(np.ascontiguousarray(images.pixels)).to(self.device)
 
     def __len__(self) -> int:
         return len(self._files)
 
-    @property
-    def is_on_device(self) -> bool:
-        """Whether all pictures are stored on the device."""
-        return self._stored is not None
-
     def batch(self, indices: Int[np.ndarray, " b"]) -> UInt8[Tensor, "b height width 3"]:
         """The pictures of these indices, from 0 to ``len(self) - 1``, on the device."""
-        rows = self._files[indices]
-        if self._stored is not None:
-            return self._stored[torch.from_numpy(rows).to(self.device)]
-        pixels = torch.from_numpy(self._pixels[rows])
-        if self.device.type != "cuda":
-            return pixels.to(self.device)
-        return pixels.pin_memory().to(self.device, non_blocking=True)
+        return self.take(self._files[indices])
 
 
 class FeatureStore:

@@ -46,6 +46,14 @@ class FeatureFile:
     def __contains__(self, picture: Path) -> bool:
         return picture.name in self.names or picture.stem in self.names
 
+    def largest_shape(self) -> tuple[int, int]:
+        """The largest number of positions of a picture, and the size of a vector, which all pictures must have."""
+        shapes = {self.get(Path(name)).shape for name in dict.fromkeys(self.names.values())}
+        if len({d for _, d in shapes}) > 1:
+            sizes = ", ".join(map(str, sorted({d for _, d in shapes})))
+            raise DataError(f"The vectors in {self.path} must have one size, got {sizes}. Store one kind of features.")
+        return max(n for n, _ in shapes), next(iter(shapes))[1]
+
     def get(self, picture: Path) -> Shaped[np.ndarray, "positions d"]:
         """The features of a picture, in the type in which they are stored unless they have a scale.
 

@@ -29,6 +29,8 @@ class FeatureEncoderConfig(Config):
     """Size of a feature vector; read from the file in training."""
     n_positions: int = Field(0, ge=0)
     """Largest number of feature vectors of a picture; read from the file in training."""
+    n_rows: int = Field(0, ge=0)
+    """Rows of the grid of positions, for drawings; the square root of n_positions if 0."""
 
 
 CaptionEncoderConfig = Annotated[

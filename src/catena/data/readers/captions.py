@@ -51,7 +51,6 @@ class CaptionedPicture:
     Args:
         path: the file.
         captions: the captions; empty if they are to be predicted.
-        place: the source location of the first caption.
         part: train, dev or test if the file has splits, otherwise empty.
     """
 

@@ -1,7 +1,7 @@
 """Drawn pictures of two colored shapes with captions, as sample data for describing pictures.
 
-Each picture has one shape in its left half and one in its right half, and two captions: one begins with the left shape
-and one with the right shape. Everything is computed from a seed; nothing is stored.
+Each picture has one shape in its left half and one in its right half, and two captions: one names the left shape first
+and one the right shape. Everything is computed from a seed; nothing is stored.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def draw_scene(i: int, size: int = 32, seed: int = 0) -> Scene:
         names.append(f"a {color} {shape}")
     left, right = names
     noisy = np.clip(pixels + rng.normal(0, 6, pixels.shape), 0, 255).astype(np.uint8)
-    return Scene(noisy, (f"{left} on the left of {right}", f"{right} on the right of {left}"))
+    return Scene(noisy, (f"{left} and {right}", f"{right} and {left}"))
 
 
 def write_scenes(folder: Path | str, n: int, size: int = 32, seed: int = 0) -> Path:

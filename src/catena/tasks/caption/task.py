@@ -1,0 +1,465 @@
+"""Captions of pictures as a task.
+
+Pictures are decoded, or their features read, once before training. Every caption of a picture is a training example;
+dev and test are scored by one generated caption for each picture against all its references. Tested in
+tests/tasks/caption/test_task.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from catena.checkpoint import CONFIG, open_checkpoint
+from catena.data.augment import N_IMAGE_UNIFORMS, augment_images, to_unit_scale
+from catena.data.batches import BatchPlan, pad
+from catena.data.examples import SourceLocation
+from catena.data.media import DecodedImages
+from catena.data.media_batches import RowStore
+from catena.data.readers.captions import CaptionedPicture
+from catena.data.reading import ReadCounter
+from catena.data.vocabulary import UNK
+from catena.draw.picture import Picture
+from catena.errors import ConfigError, DataError
+from catena.metrics.measure import Metric
+from catena.randomness import Randomness
+from catena.search.config import BaseSearchConfig, BeamConfig, GreedyConfig
+from catena.search.overrides import truncation_warning, with_max_length
+from catena.seq2seq.caption import CaptionModel, GridReader, PictureSource
+from catena.seq2seq.caption_config import FeatureEncoderConfig
+from catena.tasks.base import BaseTask, DataParts, Origin, blocks
+from catena.tasks.caption.config import NEXT_COMMANDS, CaptionConfig, CaptionOptions
+from catena.tasks.caption.data import (
+    CaptionExample,
+    CaptionRows,
+    describe_file,
+    list_pictures,
+    load_examples,
+    load_parts,
+    open_feature_file,
+    split_key,
+)
+from catena.tasks.caption.encoding import CaptionEncoding
+from catena.tasks.caption.evaluation import CaptionEvaluation, find_metric, missing_metrics
+from catena.tasks.caption.picture import draw_attention, sketch_attention
+from catena.tasks.caption.predict import CaptionPrediction
+from catena.tasks.caption.search import CaptionSearch, build_source, pixel_source
+from catena.tasks.neural import Dataset, NetworkTraining, NeuralTask, PlannedEpoch
+from catena.tasks.sources import Sources
+from catena.tasks.text_search import choose_search
+from catena.tasks.translate.constraints import zip_constraints
+from catena.training.task import BatchLoss, EpochPlan
+
+_BLOCK = 64
+"""Number of pictures of a stream that are loaded together."""
+_SCORED_TOGETHER = 64
+"""Number of captions whose log-probabilities are computed together."""
+_PLAIN = CaptionOptions()
+
+
+@dataclass(frozen=True, eq=False)
+class CaptionBatch:
+    """Pictures and captions on the device; ``tokens`` does not count padding."""
+
+    source: PictureSource
+    targets: Tensor
+    lengths: Tensor
+    tokens: int
+
+
+class CaptionTask(NeuralTask[CaptionConfig, CaptionExample, CaptionPrediction, CaptionOptions]):
+    """A model of captions, or an ensemble of them.
+
+    Args:
+        config: the config of the first model.
+        encoding: its tokenizer and vocabulary.
+        network: its network.
+        others: further networks with the same vocabulary, whose probabilities are averaged with the first.
+    """
+
+    name = "caption"
+    options_class = CaptionOptions
+    formats = ("tsv", "text", "csv", "jsonl")
+    not_in_text = ("scores", "attention")
+    next_commands = NEXT_COMMANDS
+    stream_block = 256
+    tie_breaker = "nats_per_token"
+    encoding: CaptionEncoding
+
+    def __init__(
+        self,
+        config: CaptionConfig,
+        encoding: CaptionEncoding,
+        network: CaptionModel,
+        others: Sequence[CaptionModel] = (),
+    ) -> None:
+        super().__init__(config, encoding, network)
+        self.model, self.others = network, tuple(others)
+        self._store: tuple[Any, RowStore] | None = None
+
+    @property
+    def networks(self) -> Sequence[nn.Module]:
+        return (self.model, *self.others)
+
+    @property
+    def searcher(self) -> CaptionSearch:
+        """The search with the networks of this task."""
+        return CaptionSearch((self.model, *self.others), self.encoding, self.config.search.max_length)
+
+    # --- reading ------------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def read(
+        cls, config: CaptionConfig, path: Path, counter: ReadCounter, *, gold: bool = True
+    ) -> Iterator[CaptionExample]:
+        for block in blocks(list_pictures(config.data, path, counter, gold=gold), _BLOCK):
+            yield from load_examples(config, block, counter)
+
+    @classmethod
+    def describe_file(cls, config: CaptionConfig, path: Path) -> str:
+        return describe_file(config.data, path)
+
+    def to_example(self, item: Any) -> CaptionExample:
+        if isinstance(item, CaptionExample):
+            return item
+        if not isinstance(item, str | Path):
+            raise DataError(f"a picture must be the path of a file, got {type(item).__name__}. Pass paths.")
+        counter = ReadCounter()
+        picture = CaptionedPicture(Path(item), (), SourceLocation(str(item), 1))
+        found = load_examples(self.config, [picture], counter)
+        if not found:
+            raise DataError(f"{counter.dropped[0].text}: {counter.dropped[0].reason}. Pass another picture.")
+        return found[0]
+
+    @classmethod
+    def split_key(cls, example: CaptionExample) -> str:
+        return split_key(example.path)
+
+    # --- preparation --------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def complete(cls, config: CaptionConfig, note: Callable[[str], None]) -> CaptionConfig:
+        """The config with the sizes of features, or the encoder of a run, and without metrics that are missing."""
+        updates: dict[str, Any] = {}
+        features = open_feature_file(config)
+        if features is not None and isinstance(config.model.encoder, FeatureEncoderConfig):
+            n_positions, d = features.largest_shape()
+            encoder = config.model.encoder.model_copy(update={"d_features": d, "n_positions": n_positions})
+            updates["model"] = config.model.model_copy(update={"encoder": encoder})
+        if config.model.encoder_run is not None:
+            theirs: Any = _picture_config(config.model.encoder_run)
+            updates["model"] = config.model.model_copy(
+                update={"encoder": theirs.model.encoder, "input": theirs.model.input}
+            )
+        if config.evaluation.pictures and (line := missing_metrics()):
+            note(f"{line}; perplexity chooses the best checkpoint")
+            updates["evaluation"] = config.evaluation.model_copy(update={"pictures": 0})
+        return config.model_copy(update=updates)
+
+    @classmethod
+    def prepare(cls, config: CaptionConfig, sources: Sources[CaptionExample], origin: Origin) -> NetworkTraining:
+        """As in the base class, but pictures are listed first and then loaded together into one array."""
+        lines = sources.describe()
+        pictures, contents, parts = load_parts(config, sources)
+        captions = [caption for i in parts["train"] for caption in pictures[i].captions]
+        if origin.folder is not None:
+            encoding = cls.load_encoding(config, origin.folder)
+        else:
+            encoding = CaptionEncoding.fit(config, captions)
+        origin.randomness.seed_torch("weights")
+        task = cls(config, encoding, CaptionModel(config.model, encoding.sides(len(captions))))
+        task._start_encoder(contents, parts["train"])
+        made = {part: task._rows(contents, [pictures[i] for i in index], index) for part, index in parts.items()}
+        made["train"], n_long = _without_long(made["train"], config.data.max_length)
+        lines.append(sources.counter.counts(len(pictures)).sentence())
+        lines += task._describe_data(made, n_long)
+        return NetworkTraining(task, Dataset(made["train"], made["dev"], made["test"], lines), origin.randomness)
+
+    def training_parts(self, sources: Sources[CaptionExample]) -> DataParts[CaptionExample]:
+        pictures, contents, index = load_parts(self.config, sources)
+        made = [CaptionExample(one.path, one.captions, one.place, x) for one, x in zip(pictures, contents, strict=True)]
+        return DataParts(*([made[i] for i in index[part]] for part in ("train", "dev", "test")))
+
+    def _start_encoder(self, contents: Any, train: np.ndarray) -> None:
+        """Set the statistics of pixels, or copy the weights of a classifier of pictures."""
+        reader = self.model.pictures
+        if not isinstance(reader, GridReader):
+            return
+        if self.config.model.encoder_run is None:
+            images = DecodedImages(np.asarray(contents), train.astype(np.int64))
+            reader.pixels.set(*map(torch.tensor, images.statistics()))
+            return
+        from catena.tasks.runs import load_task
+
+        theirs: Any = load_task(Path(self.config.model.encoder_run), "cpu").network
+        reader.pixels.load_state_dict(theirs.network.norm.state_dict())
+        weights, own = theirs.network.encoder.state_dict(), reader.network.state_dict()
+        reader.network.load_state_dict({name: weights[name] for name in own})
+
+    @classmethod
+    def fit_encoding(cls, config: CaptionConfig, train: Sequence[CaptionExample], origin: Origin) -> CaptionEncoding:
+        return CaptionEncoding.fit(config, [caption for example in train for caption in example.captions])
+
+    @classmethod
+    def load_encoding(cls, config: CaptionConfig, folder: Path) -> CaptionEncoding:
+        return CaptionEncoding.load(folder)
+
+    @classmethod
+    def build_network(
+        cls, config: CaptionConfig, encoding: CaptionEncoding, report: list[str] | None = None
+    ) -> CaptionModel:
+        return CaptionModel(config.model, encoding.sides())
+
+    def encode(self, examples: Sequence[CaptionExample], *, gold: bool = True) -> CaptionRows:
+        pictures = [CaptionedPicture(e.path, e.captions if gold else (), e.place) for e in examples]
+        return self._rows([example.content for example in examples], pictures, np.arange(len(examples)))
+
+    def _rows(self, contents: Any, pictures: list[CaptionedPicture], own: np.ndarray) -> CaptionRows:
+        pairs = [(i, caption) for i, one in zip(own.tolist(), pictures, strict=True) for caption in one.captions]
+        targets = [self.encoding.ids(caption) for _, caption in pairs]
+        lengths = np.array([len(ids) for ids in targets], np.int64)
+        return CaptionRows(contents, pictures, own, np.array([i for i, _ in pairs], np.int64), targets, lengths)
+
+    def _describe_data(self, parts: dict[str, CaptionRows], n_long: int) -> list[str]:
+        lines = []
+        for part, rows in parts.items():
+            if len(rows):
+                mean = rows.lengths.mean() - 1
+                lines.append(f"{part}: {len(rows.pictures):,} pictures, {len(rows):,} captions, {mean:.1f} words each")
+        if n_long:
+            longest = self.config.data.max_length
+            lines.append(f"{n_long:,} captions of train are longer than max_length={longest} and left out")
+        dev = np.concatenate(parts["dev"].targets)
+        unknown = f"{100 * (dev == UNK).mean():.1f} % of dev are unknown"
+        grid = f"{self.model.n_positions} positions of {self.model.pictures.d_out} values"
+        return [*lines, f"vocabulary: {len(self.encoding.vocabulary):,} words; {unknown}", f"a picture has {grid}"]
+
+    # --- training -----------------------------------------------------------------------------------------------------
+
+    def epoch(self, rows: CaptionRows, number: int, randomness: Randomness) -> EpochPlan:
+        plan = BatchPlan.shuffled(rows.lengths, self.config.batches, randomness.numpy("batches", number))
+
+        def batch(index: np.ndarray) -> CaptionBatch:
+            if not isinstance(self.model.pictures, GridReader):
+                return self.collate(rows, index)
+            uniforms = randomness.uniforms("augment", number, torch.from_numpy(index).to(self.device), N_IMAGE_UNIFORMS)
+            pixels = self._stored(rows).take(rows.rows[index])
+            changed = augment_images(pixels, uniforms, self.config.model.augmentation, self.model.pictures.pixels.mean)
+            return self._batch(pixel_source(self.model, changed), rows, index)
+
+        return PlannedEpoch(plan, batch)
+
+    def collate(self, rows: CaptionRows, index: np.ndarray) -> CaptionBatch:
+        return self._batch(self._source(rows, rows.rows[index]), rows, index)
+
+    def _batch(self, source: PictureSource, rows: CaptionRows, index: np.ndarray) -> CaptionBatch:
+        targets, lengths = pad([rows.targets[i] for i in index.tolist()])
+        return CaptionBatch(source, targets.to(self.device), lengths.to(self.device), int(lengths.sum()))
+
+    def _source(self, rows: CaptionRows, index: np.ndarray) -> PictureSource:
+        """The pictures at ``index`` of the contents, from the memory of the GPU if they fit there."""
+        if not isinstance(rows.contents, np.ndarray):
+            return build_source(self.model, [rows.contents[i] for i in index.tolist()])
+        taken = self._stored(rows).take(index)
+        if isinstance(self.model.pictures, GridReader):
+            return pixel_source(self.model, to_unit_scale(taken))
+        lengths = torch.full((len(taken),), taken.shape[1], device=taken.device)
+        return PictureSource.build(taken, lengths, taken.shape[1])
+
+    def _stored(self, rows: CaptionRows) -> RowStore:
+        if self._store is None or self._store[0] is not rows.contents:
+            self._store = rows.contents, RowStore(np.asarray(rows.contents), self.device)
+        return self._store[1]
+
+    def loss(self, batch: CaptionBatch) -> BatchLoss:
+        return BatchLoss(self.model.loss(batch.source, batch.targets, batch.lengths), batch.tokens, batch.tokens)
+
+    def describe_batch(self, batch: CaptionBatch) -> str:
+        return f"{len(batch.targets)} captions, longest {batch.targets.shape[1]} tokens"
+
+    # --- evaluation ---------------------------------------------------------------------------------------------------
+
+    @property
+    def metric(self) -> str:
+        return "bleu_4" if self.config.evaluation.pictures else "perplexity"
+
+    def find_metric(self, name: str) -> Metric:
+        return find_metric(name, self.config.evaluation.cut)
+
+    def evaluate_rows(self, rows: CaptionRows) -> CaptionEvaluation:
+        return self._evaluate(rows, np.arange(len(rows.pictures)), self.config.search)
+
+    def evaluate_dev(self, rows: CaptionRows) -> CaptionEvaluation:
+        """The likelihood of dev, and captions of evenly spaced pictures of it."""
+        evaluation, longest = self.config.evaluation, self.config.search.max_length
+        search: BaseSearchConfig = GreedyConfig(max_length=longest)
+        if evaluation.dev_beam_size > 1:
+            search = best_dev_search(self.config.search, evaluation.dev_beam_size, longest)
+        return self._evaluate(rows, self._spaced(rows), search)
+
+    def _spaced(self, rows: CaptionRows) -> np.ndarray:
+        n = min(len(rows.pictures), self.config.evaluation.pictures)
+        return np.unique(np.linspace(0, len(rows.pictures) - 1, n).round().astype(int))
+
+    def evaluate_test(self, rows: CaptionRows) -> CaptionEvaluation:
+        chosen = np.arange(len(rows.pictures)) if self.config.evaluation.pictures else np.arange(0)
+        return self._evaluate(rows, chosen, self.config.search)
+
+    def _evaluate(self, rows: CaptionRows, chosen: np.ndarray, search: BaseSearchConfig) -> CaptionEvaluation:
+        """Describe the chosen pictures, and score the references of all unless this is an ensemble."""
+        pictures = [rows.pictures[i] for i in chosen]
+        examples = [
+            CaptionExample(one.path, one.captions, one.place, rows.contents[rows.own[i]])
+            for i, one in zip(chosen, pictures, strict=True)
+        ]
+        best = [listed[0] for listed in self.searcher.describe(examples, search, _PLAIN)]
+        sized: list[tuple[str, int]] = []
+        if not self.others:
+            texts = (caption for one in rows.pictures for caption in one.captions)
+            sized = list(zip(texts, rows.lengths.tolist(), strict=True))
+        return CaptionEvaluation(
+            self.config.evaluation.cut,
+            [one.captions for one in pictures],
+            [one.caption for one in best],
+            sized,
+            [] if self.others else self._log_probs(rows).tolist(),
+            np.array([one.truncated for one in best], bool),
+        )
+
+    @torch.no_grad()
+    def _log_probs(self, rows: CaptionRows) -> np.ndarray:
+        """log p of each reference."""
+        log_probs, order = np.zeros(len(rows)), np.argsort(rows.lengths, kind="stable")
+        for low in range(0, len(order), _SCORED_TOGETHER):
+            index = order[low : low + _SCORED_TOGETHER]
+            batch = self.collate(rows, index)
+            tokens = self.model.token_log_probs(batch.source, batch.targets, batch.lengths)
+            log_probs[index] = tokens.double().sum(dim=1).cpu().numpy()
+        return log_probs
+
+    def show(self, rows: CaptionRows, result: CaptionEvaluation) -> list[str]:
+        chosen = self._spaced(rows).tolist()
+        picked = sorted({0, len(chosen) // 2, len(chosen) - 1}) if chosen else []
+        return [
+            f"{rows.pictures[chosen[k]].path.name}  →  {result.captions[k]}  (is: {result.references[k][0]})"
+            for k in picked
+        ]
+
+    # --- prediction ---------------------------------------------------------------------------------------------------
+
+    def predict_stream(
+        self, items: Iterable[Any], options: CaptionOptions | None = None
+    ) -> Iterator[CaptionPrediction]:
+        path = None if options is None else options.constraint
+        if path is not None:
+            items = (replace(self.to_example(item), constraints=own) for item, own in zip_constraints(items, path))
+        return super().predict_stream(items, options)
+
+    def predict_examples(self, examples: Sequence[CaptionExample], options: CaptionOptions) -> list[CaptionPrediction]:
+        ranked = self.searcher.describe(examples, self._search(options), options)
+        return [replace(listed[0], n_best=tuple(listed)) if options.several else listed[0] for listed in ranked]
+
+    def _search(self, options: CaptionOptions) -> BaseSearchConfig:
+        own: BaseSearchConfig = self.config.search
+        return choose_search(own if options.max_length is None else with_max_length(own, options.max_length), options)
+
+    def search_options(self, options: CaptionOptions) -> CaptionTask:
+        config = self.config.model_copy(update={"search": self._search(options)})
+        return CaptionTask(config, self.encoding, self.model, self.others)
+
+    def warnings(self, prediction: CaptionPrediction, options: CaptionOptions) -> Sequence[str]:
+        """A warning about truncated captions."""
+        own = f"search.max_length = {self.config.search.max_length}"
+        words = truncation_warning("caption", options.max_length, own)
+        return [words] * sum(one.truncated for one in prediction.ranked)
+
+    def describe(self, top: int) -> list[str]:
+        vocabulary, model = self.encoding.vocabulary, self.config.model
+        frequent = sorted(range(len(vocabulary)), key=lambda i: -vocabulary.counts[i])[:top]
+        blind = ", blind" * model.blind
+        return [
+            f"a model of captions with {model.kind} attention over {model.encoder.kind}{blind}: "
+            f"{self.n_parameters:,} parameters",
+            f"a picture has {self.model.n_positions} positions of {self.model.pictures.d_out} values",
+            f"{len(vocabulary):,} words; the most frequent: {' '.join(vocabulary.tokens(frequent))}",
+        ]
+
+    def draw(self, example: CaptionExample, options: CaptionOptions) -> Picture:
+        """The picture with the part that each word attends to, one panel for each word."""
+        return draw_attention(self._attended(example, options), self.model, self.config)
+
+    def draw_text(self, example: CaptionExample, options: CaptionOptions) -> str:
+        """The attention of each word as a grid of shades."""
+        return sketch_attention(self._attended(example, options), self.model, self.config)
+
+    def _attended(self, example: CaptionExample, options: CaptionOptions) -> CaptionPrediction:
+        chosen = options.model_copy(update={"attention": True, "n_best": 1, "samples": 0})
+        return self.predict([example], chosen)[0]
+
+    # --- other models -------------------------------------------------------------------------------------------------
+
+    def ensemble(self, others: Sequence[BaseTask[Any, Any, Any, Any]]) -> CaptionTask:
+        """An ensemble of this model and others, which averages their probabilities at every step."""
+        more = list(self.others)
+        for number, other in enumerate(others, start=2):
+            if not isinstance(other, CaptionTask):
+                raise ConfigError(
+                    f"The models of an ensemble must all be of task 'caption', got {other.name!r} as model {number}. "
+                    f"Remove it."
+                )
+            if other.encoding.vocabulary.symbols != self.encoding.vocabulary.symbols:
+                raise ConfigError(
+                    f"The models of an ensemble must have the same vocabulary, got another one in model {number}. "
+                    f"Train them on the same captions with other seeds, as with --seeds 3."
+                )
+            if _reads(other.config) != _reads(self.config):
+                raise ConfigError(
+                    f"The models of an ensemble must read pictures in the same way, got other features or sizes in "
+                    f"model {number}. Remove it."
+                )
+            more += [other.model, *other.others]
+        return CaptionTask(self.config, self.encoding, self.model, more)
+
+
+def best_dev_search(own: BaseSearchConfig, beam_size: int, max_length: int) -> BaseSearchConfig:
+    """The beam search of a config with another beam size; a plain one if it has no beam."""
+    if isinstance(own, BeamConfig):
+        return own.model_copy(update={"beam_size": beam_size})
+    return BeamConfig(beam_size=beam_size, normalize="gnmt", max_length=max_length)
+
+
+def _reads(config: CaptionConfig) -> Any:
+    """What determines the contents of pictures."""
+    return config.data.features or config.model.input
+
+
+def _without_long(rows: CaptionRows, longest: int) -> tuple[CaptionRows, int]:
+    """The rows without captions of more than ``longest`` tokens, and their number."""
+    kept = np.flatnonzero(rows.lengths <= longest + 1)
+    if not len(kept):
+        raise DataError(f"Every caption of train is longer than max_length={longest}. Raise data.max_length.")
+    made = replace(
+        rows, rows=rows.rows[kept], targets=[rows.targets[i] for i in kept.tolist()], lengths=rows.lengths[kept]
+    )
+    return made, len(rows) - len(kept)
+
+
+def _picture_config(run: str) -> Any:
+    """The config of a run that classifies pictures."""
+    from catena.tasks.spec import read_spec
+
+    path = open_checkpoint(Path(run)).folder / CONFIG
+    spec = read_spec(path)
+    config: Any = spec.load_config(path)
+    if spec.name != "classify" or config.model.kind != "picture":
+        raise ConfigError(
+            f"model.encoder_run must be a run of 'catena train classify' on pictures, got {run}, which is of the task "
+            f"{spec.name}. Train one on a folder of pictures."
+        )
+    return config
