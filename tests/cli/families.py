@@ -181,6 +181,13 @@ def values(folder: Path) -> None:
     _write(folder, [header, *rows[::2]], [header, *rows[1::2]], ["text,size", *inputs])
 
 
+def scenes(folder: Path) -> None:
+    from catena.data.samples.scenes import write_scenes
+
+    lines = write_scenes(folder, 24, size=16).read_text(encoding="utf-8").splitlines()
+    _write(folder, lines[:33], [lines[0], *lines[33:]], [lines[0], *lines[33:]])
+
+
 def numbers(folder: Path) -> None:
     rows = [f"{i % 7} {(3 * i) % 5 + 10} {(2 * i) % 9 + 20}" for i in range(8)]
     _write(folder, [], rows, rows)
@@ -216,6 +223,7 @@ DATA: dict[str, Callable[[Path], None]] = {
         recipes,
         values,
         numbers,
+        scenes,
         sounds,
     )
 }
@@ -423,6 +431,15 @@ FAMILIES = (
         ("translate", "train", "--model", "recurrent", "--tokenizer", "words", *SHORT),
         (("predict", "RUN", "input", "--ensemble", "OTHER"),),
         others=("translate-transformer",),
+    ),
+    *(
+        Family(
+            f"caption-{model}",
+            "scenes",
+            ("caption", "train", "--model", model, "--d", "16", "--height", "16", "--model.input.width", "16", *SHORT),
+            (*PLAIN, ("draw", "RUN", "--file", "input", "--include", "red")),
+        )
+        for model in ("soft", "hard")
     ),
     Family(
         "point",

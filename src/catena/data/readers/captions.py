@@ -36,6 +36,7 @@ _CAPTION_COLUMNS = (
 _CAPTION = Role("caption", _CAPTION_COLUMNS, is_list=True)
 _SPLIT = Role("split", ("split", "part", "subset"), required=False)
 _FLICKR_LINE = re.compile(r"(?P<name>[^\t]+?)#\d+\t(?P<caption>.*)")
+_BINARY = (".xlsx", ".parquet", ".arrow", ".feather")
 _PARTS = {
     **dict.fromkeys(("train", "training", "restval"), "train"),
     **dict.fromkeys(("dev", "val", "valid", "validation"), "dev"),
@@ -66,6 +67,8 @@ _Row = tuple[str, tuple[str, ...], str, SourceLocation]
 
 def detect_captions(path: Path, encoding: str | None = None) -> CaptionFormat:
     """The format of a file of captions."""
+    if path.suffix in _BINARY:
+        return "table"
     with open_text(path, encoding) as lines:
         first = next((line for _, line in lines if line.strip()), "")
     if _FLICKR_LINE.fullmatch(first):
@@ -195,7 +198,7 @@ def _read_table(
 
 def _columns_of_header(path: Path, roles: Iterable[Role], encoding: str | None) -> dict[str, str]:
     """The columns by the names in the first line, so that a header is recognized above any number of rows."""
-    if path.suffix not in (".csv", ".tsv"):
+    if path.suffix in (*_BINARY, ".json", ".jsonl"):
         return {}
     with open_text(path, encoding) as lines:
         first = next((line for _, line in lines if line.strip()), "")
