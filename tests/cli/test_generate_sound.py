@@ -119,6 +119,9 @@ def test_score_writes_bits_of_each_recording(catena: Catena, folder: Path) -> No
     assert [row["speaker"] for row in rows] == [None, "low", "high"]
     assert len({row["log_prob"] for row in rows}) == 3
     assert rows[0]["samples"] == 400
+    typo = catena("score", folder / "run", clip, "--speaker", "lwo")
+    assert matches(typo.sentence, "Unknown speaker 'lwo': did you mean 'low'?")
+    assert catena("evaluate", folder / "run", clip, "--speaker", "lwo").sentence == typo.sentence
     piped = catena("score", folder / "run", stdin=clip.read_bytes())
     assert f"{rows[0]['bits_per_sample']:.4f} bits per sample" in piped.out
     found = catena("evaluate", folder / "run", folder / "test", "--format", "json")

@@ -54,7 +54,7 @@ def test_config_selects_the_conditions(kind: str, expected: type) -> None:
 
 
 def test_mixture_of_logistics_generates_by_its_own_probabilities() -> None:
-    model = build_wavenet(WaveNetConfig(**SMALL, output="logistic_mixture", n_logistics=3, n_levels=16)).eval()
+    model = build_wavenet(WaveNetConfig(**SMALL, distribution="logistic_mixture", n_logistics=3, n_levels=16)).eval()
     state = model.start(2)
     found = model.generate(state, 30, seed=2)
     uniforms = [counted_uniforms(2, row, 0, 30) for row in range(2)]

@@ -72,8 +72,8 @@ class GenerateCommand(WeightOptions):
     """text: the text; tsv: log-probability and text; jsonl: prompt, text, score, tokens."""
     output: Annotated[Path | None, Arg("FILE", "-o")] = None
     """Output file. Default: standard output. For a model of recordings, a WAV file; several get numbers."""
-    seconds: float | None = Field(None, gt=0)
-    """Length of a recording. Default: the length of --condition, or 2."""
+    seconds: float | None = Field(None, gt=0, le=3600)
+    """Length of a recording, at most 3600. Default: the length of --condition, or 2."""
     speaker: Annotated[str | None, Arg("NAME")] = None
     """Speaker of a recording, for a model with speakers. Default: an unknown one."""
     condition: Annotated[Path | None, Arg("FILE")] = None

@@ -50,7 +50,7 @@ def build_wavenet(
 
 
 def _build_output(config: WaveNetConfig) -> OutputLayer:
-    if config.output == "softmax":
+    if config.distribution == "softmax":
         return Softmax(config.d_skip, config.n_levels)
     return LogisticMixture(config.d_skip, config.n_levels, config.n_logistics)
 

@@ -30,7 +30,7 @@ class WaveNetConfig(Config):
     """Probability of dropping a gated unit."""
     n_levels: int = Field(256, ge=2, le=256)
     """Number of mu-law levels."""
-    output: Literal["softmax", "logistic_mixture"] = "softmax"
+    distribution: Literal["softmax", "logistic_mixture"] = "softmax"
     """The distribution of the next level: one probability for each, or a mixture of a few logistic distributions."""
     n_logistics: int = Field(10, gt=0)
     """Number of distributions in a logistic mixture."""

@@ -27,7 +27,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "speakers": {"speakers": True, "d_speaker": 4, "drop_speaker": 0.3, "flip": 0.5, "dropout": 0.1},
     "log_mel": {"local": "log_mel", "n_mels": 5, "upsampling": "learned"},
     "series": {"local": "series", "speakers": True, "upsampling": "linear"},
-    "mixture": {"output": "logistic_mixture", "n_logistics": 3},
+    "mixture": {"distribution": "logistic_mixture", "n_logistics": 3},
 }
 
 

@@ -197,8 +197,19 @@ class SoundLmTask(NeuralTask[LmConfig, RecordingExample, ScoredRecording, LmOpti
     def evaluate_rows(self, rows: RecordingRows) -> RecordingEvaluation:
         return RecordingEvaluation(self.model_config, self.score_rows(rows))
 
+    def evaluate_examples(self, examples: Sequence[RecordingExample]) -> RecordingEvaluation:
+        self._check_speaker(examples)
+        return self.evaluate_rows(self.encode(examples))
+
     def predict_examples(self, examples: Sequence[RecordingExample], options: LmOptions) -> list[ScoredRecording]:
+        self._check_speaker(examples)
         return self.score_rows(self.encode(examples, gold=False))
+
+    def _check_speaker(self, examples: Sequence[RecordingExample]) -> None:
+        """Raise DataError if the speaker that you name for recordings is unknown; one that a file names may be."""
+        named = self.config.data.speaker
+        if named is not None and any(example.speaker == named for example in examples):
+            self.encoding.find_speaker(named)
 
     def score_rows(self, rows: RecordingRows) -> list[ScoredRecording]:
         """The log-probabilities of recordings, each from silence."""
