@@ -45,6 +45,8 @@ SOFT = {
     r"\bshare\b": "fraction",
     r"(?<!in )\bplace\b": "index, position, slot, location",
 }
+NAMES = re.compile(r"``[^`]+``|^ +\w+: ")
+"""Names in docstrings: code, and the parameters of ``Args:``. They are not prose; ``check_names`` reads them."""
 WORDS = re.compile("|".join(HARD | SOFT))
 DOCSTRING_ONLY = {r"\b[Rr]efuse[sd]?\b": "Raise X if ..."}
 ERROR_ONLY = {r", and (is|has|are) |but it (is|has)\b": "must be ..., got {value}. Cure."}
@@ -123,7 +125,7 @@ def prose(parsed: Parsed) -> Iterator[tuple[int, str]]:
                 yield token.start[0], token.string
     for node in parsed.strings:
         for offset, line in enumerate(node.value.split("\n")):  # type: ignore[union-attr]
-            yield node.lineno + offset, line
+            yield node.lineno + offset, NAMES.sub("", line)
     for test in parsed.tests:
         yield test.lineno, test.name.replace("_", " ")
 
@@ -146,9 +148,21 @@ def findings() -> tuple[Finding, ...]:
         tree = ast.parse(source)
         found += check_python(file, source, tree)
     for path in doc_files():
-        lines = enumerate(path.read_text(encoding="utf-8").split("\n"), 1)
+        lines = page_prose(path.read_text(encoding="utf-8"))
         found += match(HARD | SOFT, path.relative_to(ROOT).as_posix(), lines)
     return tuple(found)
+
+
+def page_prose(text: str) -> Iterator[tuple[int, str]]:
+    """The lines of a page without data and names of options.
+
+    Data are quoted strings in blocks of code, and block quotes such as generated texts.
+    """
+    in_code = False
+    for number, line in enumerate(text.split("\n"), 1):
+        in_code ^= line.startswith("```")
+        if not line.startswith(">"):
+            yield number, re.sub(r'"[^"]*"|\'[^\']*\'' if in_code else "`--[^`]*`", "", line)
 
 
 def check_python(file: str, source: str, tree: ast.Module) -> list[Finding]:
@@ -227,6 +241,16 @@ def test_lint_finds_each_kind_of_fault(source: str, rule: str) -> None:
 def test_lint_skips_lines_that_opt_out() -> None:
     source = "x = 1  # a person reads it  # style: quoted"
     assert check_python("src/catena/x.py", source, ast.parse(source)) == []
+
+
+def test_lint_of_pages_skips_data_and_reads_the_rest() -> None:
+    page = 'So many houses.\n```python\nx = "the house"  # a house\n```\n> It is no more.\nA room.\n'
+    assert [line for number, line in page_prose(page) if number in (1, 3, 6)] == [
+        "So many houses.",
+        "x =   # a house",
+        "A room.",
+    ]
+    assert all(number != 5 for number, _ in page_prose(page))
 
 
 def test_lint_accepts_plain_text() -> None:

@@ -122,9 +122,10 @@ def test_first_word_that_is_not_a_label_belongs_to_text(catena: Catena, trained:
 def test_columns_default_to_those_of_training(catena: Catena, tmp_path: Path) -> None:
     path = tmp_path / "mails.csv"
     path.write_text(
-        "subject,wish,intent\n" + "".join(f'none,"{text}",{label}\n' for label, text in rows("train")), encoding="utf-8"
+        "subject,request,intent\n" + "".join(f'none,"{text}",{label}\n' for label, text in rows("train")),
+        encoding="utf-8",
     )
-    columns = ["--text-column", "wish", "--label-column", "intent"]
+    columns = ["--text-column", "request", "--label-column", "intent"]
     assert catena("train", path, *columns, *TINY, "-q", "-o", "run").code == 0
     assert catena("predict", "run", path).out.splitlines()[0].endswith("\t" + rows("train")[0][1])
     assert catena("predict", "run", path, "--text-column", "subject").out.splitlines()[0].endswith("\tnone")

@@ -150,7 +150,7 @@ def test_target_option_of_other_tasks_prints_error(capsys: pytest.CaptureFixture
 def test_two_plain_texts_print_hint_about_translation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     english, german = tmp_path / "x.en", tmp_path / "x.de"
     for path in (english, german):
-        path.write_text("".join(f"w{i} goes on with w{i + 1}\n" for i in range(40)), encoding="utf-8")
+        path.write_text("".join(f"w{i} continues with w{i + 1}\n" for i in range(40)), encoding="utf-8")
     model = ["--model", "ngram", "-o", tmp_path / "run"]
     hint = f"if {german} is its translation line by line, use 'catena train {english} --target {german}'"
     assert says(capsys, "train", english, german, *model).startswith(

@@ -24,7 +24,7 @@ def test_a_finding_prints_its_first_lines() -> None:
 
 
 @given(st.lists(st.integers(0, 300), min_size=1))
-def test_lengths_are_those_of_the_statistics_module(lengths: list[int]) -> None:
+def test_lengths_equal_the_statistics_module(lengths: list[int]) -> None:
     counted = LengthSummary()
     for length in lengths:
         counted.add(length)

@@ -43,8 +43,8 @@ def test_pairs_are_sentences_if_both_sides_have_words(line: str, sentences: bool
 
 SENTENCES = ["A man sleeps on a couch.\tEin Mann schläft.", "Two dogs run.\tZwei Hunde rennen.", "Go!\tGeh!"]
 ANSWERS = ["What is the capital of France?\tParis", "Who wrote this long book?\tTolstoi"]
-PHRASES = ["the house\tdas Haus", "a tree\tein Baum"]
-WORDS = ["house\tHaus", "tree\tBaum", "and\tund"]
+PHRASES = ["the door\tdie Tür", "a tree\tein Baum"]
+WORDS = ["door\tTür", "tree\tBaum", "and\tund"]
 
 
 def header_of(*lines: str) -> str | None:
@@ -102,7 +102,7 @@ def test_a_first_pair_is_kept(pair: str) -> None:
         ("a b", None), ("text x", None), ("", None),
     ],
 )  # fmt: skip
-def test_names_tell_where_sources_and_targets_stand(names: str, sides: tuple[int, int] | None) -> None:
+def test_names_determine_the_columns_of_sources_and_targets(names: str, sides: tuple[int, int] | None) -> None:
     assert find_pair(names.split(" ")) == sides
 
 

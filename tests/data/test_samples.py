@@ -175,7 +175,7 @@ def test_the_readme_counts_right() -> None:
 # --- what it is good for ------------------------------------------------------------------------------------
 
 
-def test_no_two_sentences_are_the_same_but_for_case_and_punctuation() -> None:
+def test_sentences_differ_by_more_than_case_and_punctuation() -> None:
     seen = Counter(" ".join(folded(text)) for _, text in TEXTS)
     assert [text for text, count in seen.items() if count > 1] == []
 

@@ -91,7 +91,7 @@ def test_invalid_tags_raise_error(scheme: str, tags: str, word: int, words: str)
 
 
 @pytest.mark.parametrize(("scheme", "letters"), [("iob1", "BI"), ("iob2", "BI"), ("bilou", "BILU")])
-def test_neighbors_that_may_follow_are_those_of_allowed_sentences(scheme: str, letters: str) -> None:
+def test_allowed_neighbors_equal_the_neighbors_in_allowed_sentences(scheme: str, letters: str) -> None:
     tags = ["O", *(f"{letter}-{kind}" for letter in letters for kind in "AB")]
     for n in (1, 2, 3):
         for sentence in itertools.product(tags, repeat=n):
@@ -124,7 +124,7 @@ def test_what_tags_mark_is_seen_by_their_letters() -> None:
     assert not marks_spans(["S", "NP"])
 
 
-def test_dialects_are_those_of_the_files() -> None:
+def test_dialects_equal_the_dialects_of_the_files() -> None:
     assert detect_dialect(["B-A", "I-A", "E-A", "S-A"], "bilou") == BIOES
     assert detect_dialect(["B", "M", "E", "S"], "bilou") == BMES
     assert detect_dialect(["B-A", "I-A", "L-A"], "bilou") == BILOU

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catena.data.readers.stored_vectors import read_stored_vectors
-from catena.data.readers.vectors import read_vectors, read_vectors_of
+from catena.data.readers.vectors import read_vectors, read_word_vectors
 from catena.errors import FormatError
 
 Entries = list[tuple[str, list[float]]]
@@ -120,7 +120,7 @@ def test_a_byte_order_mark_is_taken_off(tmp_path: Path) -> None:
         assert read_vectors(written(tmp_path, b"\xef\xbb\xbf" + content)).words[0] == "the"
 
 
-def test_a_word_that_is_a_number_is_no_header(tmp_path: Path) -> None:
+def test_first_word_that_is_a_number_is_not_a_header(tmp_path: Path) -> None:
     vectors = read_vectors(written(tmp_path, b"7 5\n8 1.5\n"))
     assert vectors.words == ("7", "8")
     assert vectors.matrix.tolist() == [[5.0], [1.5]]
@@ -245,10 +245,10 @@ def test_arbitrary_bytes_are_read_or_rejected(tmp_path_factory: pytest.TempPathF
 
 def test_a_vocabulary_gets_a_row_for_each_symbol(tmp_path: Path) -> None:
     path = written(tmp_path, as_glove([("the", [1.0, 2.0]), ("Cat", [3.0, 4.0]), ("cat", [5.0, 6.0])]))
-    matrix, known = read_vectors_of(path, ["<pad>", "<unk>", "THE", "Cat", "CAT", "dog"], d=2)
+    matrix, known = read_word_vectors(path, ["<pad>", "<unk>", "THE", "Cat", "CAT", "dog"], d=2)
     assert known.tolist() == [False, False, True, True, True, False]
     assert matrix.tolist() == [[0, 0], [0, 0], [1, 2], [3, 4], [5, 6], [0, 0]]
     assert matrix.dtype == np.float32
-    none, nothing_known = read_vectors_of(path, [])
+    none, nothing_known = read_word_vectors(path, [])
     assert none.shape == (0, 2)
     assert nothing_known.shape == (0,)

@@ -29,9 +29,7 @@ def test_the_most_frequent_come_first_and_ties_go_by_spelling() -> None:
 
 
 @given(TOKEN_LISTS, st.integers(1, 3), st.none() | st.integers(1, 5))
-def test_kept_symbols_are_those_of_the_definition(
-    token_lists: list[list[str]], min_count: int, max_size: int | None
-) -> None:
+def test_kept_symbols_equal_the_definition(token_lists: list[list[str]], min_count: int, max_size: int | None) -> None:
     settings = VocabularyConfig(min_count=min_count, max_size=max_size)
     vocabulary = Vocabulary.count((iter(tokens) for tokens in token_lists), settings)
     flat = [token for tokens in token_lists for token in tokens if token not in ("<pad>", "<unk>")]
@@ -131,7 +129,7 @@ def test_a_loaded_vocabulary_equals_the_saved_one(
     assert loaded.symbols == vocabulary.symbols
     assert loaded.counts == vocabulary.counts
     assert loaded.ids(symbols) == vocabulary.ids(symbols)
-    # One line for each symbol, whatever is in it: a person can read and compare the file.
+    # One line for each symbol, whatever is in it: you can read and compare the file.
     assert path.read_text(encoding="utf-8").count("\n") == max(1, len(symbols)) + 2
 
 

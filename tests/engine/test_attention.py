@@ -76,7 +76,7 @@ def test_scores_far_apart_neither_overflow_nor_leak(d_head: int) -> None:
     assert np.abs(looked(*given) - expected(*given)).max() < 3e-5
 
 
-def test_what_is_no_number_is_not_hidden() -> None:
+def test_nan_is_not_hidden() -> None:
     queries, keys, values, order = drawn(64, 9)
     keys[order[3], 0, 0] = np.nan
     assert np.isnan(looked(queries, keys, values, order)[:2]).all()

@@ -92,7 +92,7 @@ def test_rows_may_begin_later_than_others() -> None:
 
 
 @pytest.mark.parametrize("d_head", [6, 16, 20])
-def test_heads_that_are_no_whole_panels_look_without_blocks(d_head: int) -> None:
+def test_heads_of_incomplete_panels_attend_without_blocks(d_head: int) -> None:
     queries, keys, values, entries, begins = given = drawn(3, 40, 2, d_head, [30] * 3)
     nothing = np.empty((0, LAYER + 1, 2, 2, BLOCK * d_head), np.float32)
     found = np.full((3, 2 * d_head), np.nan, np.float32)
@@ -105,7 +105,7 @@ def test_scores_far_apart_neither_overflow_nor_leak() -> None:
     assert np.abs(looked(*given) - expected(*given)).max() < 3e-5
 
 
-def test_what_is_no_number_is_not_hidden() -> None:
+def test_nan_is_not_hidden() -> None:
     queries, keys, values, entries, begins = drawn(3, 45, 2, 32, [0] * 3)
     keys[entries[1, 3], 0, 0] = values[entries[2, 40], 1, 5] = np.nan
     found = looked(queries, keys, values, entries, begins)

@@ -66,7 +66,7 @@ def test_a_row_longer_than_the_points_that_are_summed_together() -> None:
 
 
 def test_the_number_of_alignments_is_exact() -> None:
-    """Delannoy numbers, whose weights no float can hold, by their recurrence in whole numbers."""
+    """Delannoy numbers, whose weights no float can hold, by their recurrence in integers."""
     n = 500
     before, here = [0] * (n + 1), [1] * (n + 1)
     for _ in range(n):
@@ -148,7 +148,7 @@ def test_what_is_kept_for_backward_is_the_size_of_the_scores() -> None:
     assert sum(sizes.values()) <= 2 * sum(x.untyped_storage().nbytes() for x in scores) + 200
 
 
-def test_a_compiled_function_may_ask() -> None:
+def test_kernel_works_in_a_compiled_function() -> None:
     scores = [x.requires_grad_() for x in drawn(3, 4, 5)]
 
     def ask(*scores: Tensor) -> Tensor:

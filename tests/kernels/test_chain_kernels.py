@@ -88,8 +88,8 @@ class TestRescue:
         chain = LinearChain(torch.randn(4, 30, 6, dtype=dtype) * 1e4, torch.randn(6, 6, dtype=dtype) * 3)
         assert exact_rows(chain) == [True] * 4
 
-    def test_tags_out_of_reach_are_no_reason_for_one(self, dtype: torch.dtype) -> None:
-        # From left to right: tag q cannot be reached before position q, which is no underflow.
+    def test_tags_out_of_reach_do_not_cause_one(self, dtype: torch.dtype) -> None:
+        # From left to right: tag q cannot be reached before position q, which is not an underflow.
         moves = torch.full((6, 6), -math.inf, dtype=dtype)
         for q in range(6):
             moves[q, q : q + 2] = 0.0
@@ -100,7 +100,7 @@ class TestRescue:
         assert (log_z - expected).abs().max() < 1e-5
         assert (chances - expected_chances).abs().max() < 1e-5
 
-    def test_tags_that_the_data_forbid_before_are_no_reason_for_one(self, dtype: torch.dtype) -> None:
+    def test_tags_that_the_data_forbid_before_do_not_cause_one(self, dtype: torch.dtype) -> None:
         known = torch.tensor([[0, -1, 0, -1, -1], [-1, 0, -1, 0, -1]])
         rules = ChainConstraint.scheme(("O", "B-X", "I-X"), "bio") & ChainConstraint.partial(known, 3)
         chain = LinearChain(torch.randn(2, 5, 3, dtype=dtype), constraint=rules)

@@ -60,7 +60,7 @@ def test_the_rescue_agrees_with_floats_where_they_suffice(single_root: bool) -> 
 
 def test_floats_give_up_where_their_range_ends() -> None:
     arcs = drawn(3, 6)
-    arcs[0, :, 3] -= 2000  # every head of a word moved alike changes nothing
+    arcs[0, :, 3] -= 2000  # the same change for every head of a word changes nothing
     arcs[1, 2, 3] -= 800  # one arc beyond the range of floats
     arcs[2, 2, 3] = -math.inf
     found = in_floats(eisner_loops.sum_rows, arcs, torch.tensor([6, 6, 6]), True)

@@ -22,7 +22,7 @@ def test_what_is_impossible_adds_nothing() -> None:
     assert log_add(-math.inf, -math.inf) == -math.inf
 
 
-def test_whole_numbers_times_the_first_part_of_ln_2_are_exact() -> None:
+def test_integers_times_the_first_part_of_ln_2_are_exact() -> None:
     for n in (1, 3, 1021, 1074):
         assert n * LN2_HIGH - (n - 1) * LN2_HIGH == LN2_HIGH
     assert LN2_HIGH + LN2_LOW == LN2

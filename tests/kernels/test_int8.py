@@ -1,4 +1,4 @@
-"""Matrices of 8 bits: the product is the one in whole numbers, its error has a bound, and floats come back near."""
+"""Matrices of 8 bits: the product is the one in integers, its error has a bound, and floats come back near."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from catena.kernels.linear.int8_weight import LONGEST, Int8Matrix, Int8Weight, p
 
 
 def reference(x: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> np.ndarray:
-    """The same in plain numpy: whole numbers, their sum, the two scales."""
+    """The same in plain numpy: integers, their sum, the two scales."""
     most = np.abs(x).max(axis=1, keepdims=True, initial=0)
     q = np.rint(x * np.divide(np.float32(127), most, out=np.zeros_like(most), where=most > 0)).astype(np.int64)
     scale = np.abs(weight).max(axis=1, initial=0) / np.float32(127)
@@ -65,7 +65,7 @@ def test_the_largest_number_of_a_row_is_127_and_a_row_of_zeros_stays_so() -> Non
 
 
 def test_the_least_numbers_of_all_keep_their_sign() -> None:
-    least = np.float32(1.4e-45)  # a scale is a whole number of these
+    least = np.float32(1.4e-45)  # a scale is an integer multiple of it
     numbers, scales = quantize_rows(np.array([[190, -190, 0]], np.float32) * least)
     assert numbers.tolist() == [[127, -127, 0]]
     assert scales.tolist() == [least]
@@ -79,7 +79,7 @@ def test_sums_of_the_longest_rows_fit_and_longer_ones_stay_floats() -> None:
     assert [isinstance(layer.weight, Int8Weight) for layer in model] == [True, False]
 
 
-def test_a_vector_of_zeros_gives_the_bias_and_what_is_no_number_reaches_the_result() -> None:
+def test_vector_of_zeros_gives_the_bias_and_nan_reaches_the_result() -> None:
     x = torch.tensor([[0.0, 0.0], [1.0, float("inf")], [float("nan"), 1.0], [1.0, 2.0]])
     found = Int8Matrix.of(torch.tensor([[1.0, 1.0]])).linear(x, torch.tensor([0.5]))[:, 0].tolist()
     assert found[0] == 0.5
@@ -170,7 +170,7 @@ def test_columns_keep_the_numbers_and_the_scales_of_the_whole(weight: Int8Weight
     assert weight.matrix.columns(2, 5) is weight.matrix.columns(2, 5)
 
 
-def test_it_is_a_matrix_to_whoever_looks(weight: Int8Weight) -> None:
+def test_it_has_the_interface_of_a_matrix(weight: Int8Weight) -> None:
     parameter = torch.nn.Parameter(weight, requires_grad=False)
     assert isinstance(parameter, Int8Weight)
     assert parameter.matrix is weight.matrix

@@ -174,7 +174,7 @@ def test_the_rescue_agrees_with_floats_where_they_suffice(n: int, single_root: b
 
 def test_floats_give_up_where_their_range_ends() -> None:
     arcs = drawn(4, 6)
-    arcs[0, :, 3] -= 2000  # every head of a word moved alike changes nothing
+    arcs[0, :, 3] -= 2000  # the same change for every head of a word changes nothing
     arcs[1, 2, 3] -= 800  # one arc beyond the range of floats
     arcs[2, 1, 2] = arcs[2, 2, 1] = 600  # a circle that is hard to leave
     found = in_floats(matrix_tree_loops.sum_rows, arcs, torch.full((4,), 6), False)

@@ -38,7 +38,7 @@ def run(text: str, most: int = 800, begin: int = BEGIN, skip_blank: int = 1, kno
 
 
 @given(st.text(st.sampled_from("abé日🙂\n\r" + BLANKS), max_size=60))
-def test_tokens_are_those_of_split(text: str) -> None:
+def test_tokens_equal_str_split(text: str) -> None:
     lines = re.split("\r\n|\r|\n", text)
     wanted = []
     for i, line in enumerate(lines):
@@ -70,11 +70,11 @@ def hashes(words: list[bytes]) -> list[int]:
 
 
 @given(st.lists(st.binary(min_size=1, max_size=30), min_size=1, max_size=6))
-def test_a_hash_is_that_of_the_word_wherever_it_stands(words: list[bytes]) -> None:
+def test_hash_of_a_word_does_not_depend_on_its_position(words: list[bytes]) -> None:
     assert hashes(words) == [hashes([word])[0] for word in words]
 
 
-def test_words_that_are_alike_have_other_hashes() -> None:
+def test_similar_words_have_different_hashes() -> None:
     longest = bytes(range(65, 89))
     words = {longest[:n] + bytes(zeros) for n in range(25) for zeros in range(18)}  # zeros at the end are letters too
     words |= {longest[:k] + bytes([letter]) + longest[k + 1 :] for k in range(24) for letter in range(256)}
@@ -82,12 +82,12 @@ def test_words_that_are_alike_have_other_hashes() -> None:
     found = hashes(sorted(words))
     assert len(set(found)) == len(words)
     assert 0 not in found
-    # The places of a table come from the middle of the hash: no more of them may coincide than by chance.
+    # The places of a table come from the middle of the hash: no more of them may coincide than random ones.
     assert len({h >> 20 & 0xFFFF for h in found}) > 0.9 * len(words)
 
 
 @given(st.lists(st.lists(st.sampled_from(["a", "bb", "日", "é"]), max_size=4), max_size=6))
-def test_blank_lines_are_kept_when_asked_for_and_there_may_be_no_begin(lines: list[list[str]]) -> None:
+def test_blank_lines_are_kept_by_an_option_and_begin_is_optional(lines: list[list[str]]) -> None:
     text = "".join(" ".join(line) + "\n" for line in lines)
     assert run(text, begin=-1, skip_blank=0) == [token for line in lines for token in (*line, "</>")]
 
@@ -97,5 +97,5 @@ def test_known_words_are_found_and_others_are_unknown_or_added() -> None:
     assert run("b a c\n", known=("a", "b")) == ["<>", "b", "a", "c", "</>"]
 
 
-def test_the_loop_stops_where_there_is_no_room_for_another_type() -> None:
+def test_loop_stops_if_the_table_is_full() -> None:
     assert run("a b a c\n", most=2) == ["<>", "a", "b"]

@@ -115,7 +115,7 @@ class TestBothKinds:
                 sums.gradients_op.overload, (scale, *scores, lengths, exact, chart, e), test_utils=rules
             )
 
-    def test_a_gradient_may_be_asked_for_without_notice(self, sums: RowSums, make: Any) -> None:
+    def test_gradient_needs_no_flag_in_advance(self, sums: RowSums, make: Any) -> None:
         """log Z alone, without keeping the chart, as a compiled graph may call it."""
         scores, lengths = make(2, 4), torch.tensor([4, 3])
         expected = value_and_slopes(sums.log_partition, scores, lengths)[1]

@@ -8,7 +8,7 @@ from catena.kernels.top_k.ops import largest
 
 
 @pytest.mark.parametrize(("n", "v", "k"), [(1, 256, 1), (3, 300, 6), (5, 1000, 32), (2, 700, 11), (0, 300, 3)])
-def test_they_are_those_of_torch(n: int, v: int, k: int) -> None:
+def test_best_values_equal_torch_topk(n: int, v: int, k: int) -> None:
     x = torch.randn(n, v, generator=torch.Generator().manual_seed(v))
     if n:
         x[0, ::3] = -torch.inf

@@ -103,7 +103,7 @@ def test_only_a_number_for_each_span_is_kept_for_backward() -> None:
     assert sum(sizes.values()) <= 2 * 78 * 8 + 100
 
 
-def test_slopes_of_each_sentence_are_scaled_by_its_own_gradient() -> None:
+def test_gradients_of_each_sentence_are_scaled_by_its_own_gradient() -> None:
     scores, lengths = drawn(3, 6, 4), torch.tensor([6, 3, 5])
     scores[0, 1, 2], scores[2, 0, 3, 1:] = -math.inf, -math.inf
     scores.requires_grad_()

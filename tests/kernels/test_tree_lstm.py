@@ -29,7 +29,7 @@ def results(encoder: NaryTreeLSTM, x: Tensor, batch: TreeBatch, weights: Tensor)
 
 @pytest.mark.parametrize("dropout", [0.0, 0.4])
 @pytest.mark.parametrize(("trees", "most"), [(BINARY, 2), (TERNARY, 3), ([[-1], [-1]], 2)], ids=["2", "3", "leaves"])
-def test_values_and_gradients_are_those_of_the_plain_form(
+def test_values_and_gradients_equal_the_reference_implementation(
     trees: list[list[int]], most: int, dropout: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     encoder = NaryTreeLSTM(3, 4, most, dropout).double()

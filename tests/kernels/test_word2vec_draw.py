@@ -1,4 +1,4 @@
-"""What is drawn follows its formulas (chi-square), trees are as short as can be, n-grams are those of fastText."""
+"""What is drawn follows its formulas (chi-square), trees are as short as can be, n-grams equal fastText's."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_a_fixed_window_takes_all_neighbors_of_the_line_in_order() -> None:
 
 
 @pytest.mark.parametrize("positions", [1, 2, 4, 8])
-def test_random_positions_are_different_and_all_alike(positions: int) -> None:
+def test_random_positions_are_different_and_uniform(positions: int) -> None:
     window, n = 4, 12_000
     ids = list(range(n))
     found = drawn_windows(ids, window, positions=positions)[window:-window]
@@ -174,7 +174,7 @@ def test_huffman_codes_are_optimal_and_no_code_begins_another(counts: list[int])
 
 @pytest.mark.parametrize("span", [(3, 6), (1, 2), (2, 2)])
 @pytest.mark.parametrize("with_word", [True, False])
-def test_ngrams_are_those_of_fasttext(span: tuple[int, int], with_word: bool) -> None:
+def test_ngrams_equal_fasttext(span: tuple[int, int], with_word: bool) -> None:
     words = ["where", "a", "日本語", "naïve", "🙂é", "x" * 40]
     names = np.frombuffer("".join(words).encode(), np.uint8).copy()
     ends = np.cumsum([len(w.encode()) for w in words]).astype(np.int64)

@@ -174,7 +174,7 @@ def test_unit_rows_stay_on_the_sphere(shared: bool) -> None:
     assert (before[[0, 3]] != inputs[[0, 3]]).all()
 
 
-def test_a_loss_far_beyond_the_smallest_number_is_added_up_and_empty_bags_are_no_examples() -> None:
+def test_a_loss_far_beyond_the_smallest_number_is_added_up_and_empty_bags_are_not_examples() -> None:
     inputs, outputs = np.full((1, D), 2.0, np.float32), np.full((2, D), -1.0, np.float32)
     n = 60
     loss, bags = np.zeros(2), [(0,)] * n + [()]

@@ -204,10 +204,10 @@ class EncoderDecoderLaws(StepperLaws):
                 assert not weights[row][~mask[row]].any()
                 row += 1
 
-    @pytest.mark.parametrize("ask", ["loss", "token_log_probs", "attention"])
-    def test_targets_of_wrong_shape_raise(self, model: EncoderDecoder, ask: str, device: str) -> None:
+    @pytest.mark.parametrize("query", ["loss", "token_log_probs", "attention"])
+    def test_targets_of_wrong_shape_raise(self, model: EncoderDecoder, query: str, device: str) -> None:
         source, (targets, lengths) = self.source(self.sources), padded(self.targets)
-        asked = getattr(model, ask)
+        asked = getattr(model, query)
         with pytest.raises(ShapeError, match="targets must have size 5 on axis 'b' of 'b t', got 1"):
             asked(source, targets[:1], lengths[:1])
         if device == "cuda" and not self.cpu_only:

@@ -1,4 +1,4 @@
-"""Calibration: bins and errors against loops, the fitted temperature against golden section and its own slope."""
+"""Calibration: bins and errors against loops, the fitted temperature against golden section and its own gradient."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_model_that_knows_its_confidence_has_no_error() -> None:
 
 @settings(max_examples=25)
 @given(seed=st.integers(0, 10**6), k=st.integers(2, 4), temperature=st.floats(0.3, 8))
-def test_the_temperature_is_that_of_golden_section(seed: int, k: int, temperature: float) -> None:
+def test_temperature_equals_golden_section(seed: int, k: int, temperature: float) -> None:
     logits, ids = drawn(seed, 30, k, temperature)
     fitted = fit_temperature(logits, ids)
     best = oracle.best_temperature(logits.tolist(), ids.tolist(), LOWEST_TEMPERATURE, HIGHEST_TEMPERATURE)

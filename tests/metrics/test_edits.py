@@ -11,7 +11,7 @@ from catena.metrics.edits import edit_distance, nearest, symbol_error, word_erro
 from tests.oracle.transduction import distance
 
 
-def test_the_distance_is_that_of_the_recursion() -> None:
+def test_distance_equals_the_recursion() -> None:
     strings = ["".join(s) for n in range(4) for s in itertools.product("ab", repeat=n)]
     for a, b in itertools.product(strings, repeat=2):
         assert edit_distance(a, b) == distance(a, b)

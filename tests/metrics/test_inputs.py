@@ -23,9 +23,9 @@ from catena.metrics.translation import translation_measure
 gold, found = torch.tensor([0, 1, 2, 1]), torch.tensor([0, 1, 1, 1])
 print(accuracy(gold, found), f1(gold, found) == f1(gold.tolist(), found.tolist()))
 print(edit_distance(gold, found[1:]), edit_distance(np.array([1, 2]), np.array([2])), edit_distance(gold[:0], found))
-for ask in (lambda: f1(gold[None], found[None]), lambda: translation_measure("bleu")(["a", "b"], ["a", ["b"]])):
+for compute in (lambda: f1(gold[None], found[None]), lambda: translation_measure("bleu")(["a", "b"], ["a", ["b"]])):
     try:
-        ask()
+        compute()
     except Exception as error:
         print(error)
 """

@@ -72,7 +72,7 @@ def test_the_t_interval_by_hand() -> None:
     assert interval.signature == "mean|interval:t|level:95|n=5"
 
 
-def test_the_t_interval_is_that_of_scipy() -> None:
+def test_t_interval_equals_scipy() -> None:
     stats = pytest.importorskip("scipy.stats")
     values = np.random.default_rng(0).normal(size=9)
     theirs = stats.t.interval(0.99, 8, loc=values.mean(), scale=stats.sem(values))

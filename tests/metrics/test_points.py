@@ -53,14 +53,14 @@ def test_area_is_the_share_that_is_covered_and_a_crossing_covers_nothing() -> No
     assert AREA([hull], [on(0, 1, 2, 0)]) == 0.5
     assert AREA([hull, hull], [hull, on(0, 2, 1, 3, 0)]) == 0.5
     assert AREA([hull], [on(3, 2, 1, 0, 3)]) == 1.0
-    assert AREA([on(3, 2, 1, 0, 3)], [on(0, 1, 2, 0)]) == 0.5, "a hull that is told the other way round"
+    assert AREA([on(3, 2, 1, 0, 3)], [on(0, 1, 2, 0)]) == 0.5, "a hull in the other direction"
     assert AREA([hull], [on(0, 1, 3, 4, 2, 0)]) == 0.0, "it crosses itself, and goes more around one side"
     line = PointingResult([(0.0, 0.0), (1.0, 1.0)], (0, 1, 0))
     assert AREA([line], [line]) == 1.0
     assert AREA([line], [line._replace(positions=(0, 0))]) == 0.0
 
 
-def test_crossings_are_between_sides_that_are_no_neighbors() -> None:
+def test_crossings_are_between_sides_that_are_not_neighbors() -> None:
     assert crosses_itself([SQUARE[k] for k in (0, 2, 1, 3)])
     assert crosses_itself([SQUARE[k] for k in (0, 1, 3, 2)])
     assert not crosses_itself([SQUARE[k] for k in (0, 4, 1, 2, 3)])

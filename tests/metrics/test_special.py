@@ -27,7 +27,7 @@ TABLE = [
 
 
 @pytest.mark.parametrize(("df", "wide", "wider"), TABLE)
-def test_quantiles_are_those_of_the_table(df: int, wide: float, wider: float) -> None:
+def test_quantiles_equal_the_table(df: int, wide: float, wider: float) -> None:
     assert student_quantile(0.975, df) == pytest.approx(wide, abs=5e-4)
     assert student_quantile(0.995, df) == pytest.approx(wider, abs=5e-4)
 

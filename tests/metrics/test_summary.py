@@ -25,7 +25,7 @@ def longest(a: str, b: str) -> int:
     return at(0, 0)
 
 
-def test_the_common_subsequence_is_that_of_the_recursion() -> None:
+def test_common_subsequence_equals_the_recursion() -> None:
     strings = ["".join(s) for n in range(5) for s in itertools.product("ab", repeat=n)]
     for a, b in itertools.product(strings, repeat=2):
         assert common_subsequence(a, b) == longest(a, b)

@@ -83,7 +83,7 @@ def test_chinese_is_tokenized_as_configured() -> None:
 
 
 @pytest.mark.parametrize("name", TRANSLATION_METRICS)
-def test_the_score_of_many_resamples_at_once_is_that_of_each(name: str) -> None:
+def test_score_of_many_resamples_equals_the_score_of_each(name: str) -> None:
     references, predictions = texts(30, 0.4)
     measure = translation_measure(name)
     rows = measure.statistics(references, predictions)

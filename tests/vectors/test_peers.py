@@ -68,7 +68,7 @@ def test_questions_get_the_answers_of_gensim(tmp_path: Path) -> None:
     assert vectors.odd_one_out(some) == theirs.doesnt_match(some)
 
 
-def test_scores_are_those_of_gensim(tmp_path: Path) -> None:
+def test_scores_equal_gensim(tmp_path: Path) -> None:
     keyed = pytest.importorskip("gensim.models").KeyedVectors
     rng = np.random.default_rng(4)
     vectors = some_vectors(60, 4)
@@ -86,7 +86,7 @@ def test_scores_are_those_of_gensim(tmp_path: Path) -> None:
 
 
 def trained(fasttext: Any, text: Path, **values: int) -> Any:
-    """A model of fastText, which now and then meets a nan or runs wild on small texts, and must be asked again."""
+    """A model of fastText, which now and then meets a nan or runs wild on small texts, and must be trained again."""
     for _ in range(12):
         try:
             model = fasttext.train_unsupervised(str(text), epoch=1, minCount=1, thread=1, verbose=0, t=1.0, **values)
@@ -111,7 +111,7 @@ def test_models_of_fasttext_give_its_own_vectors_of_known_and_unknown_words(tmp_
     assert vectors.words.counts.tolist() == list(model.get_words(include_freq=True)[1])
 
 
-def test_our_ngrams_are_those_of_fasttext(tmp_path: Path) -> None:
+def test_our_ngrams_equal_fasttext(tmp_path: Path) -> None:
     fasttext = pytest.importorskip("fasttext")
     text = tmp_path / "text.txt"
     text.write_text((ODD + "\n") * 5, encoding="utf-8")

@@ -55,7 +55,7 @@ def merged(sentence: list[str], chosen: set[tuple[str, str]]) -> list[str]:
     st.integers(1, 2),
     st.integers(1, 3),
 )
-def test_phrases_are_those_of_plain_counting(
+def test_phrases_equal_plain_counting(
     sentences: list[list[str]], score: str, threshold: float, passes: int, least: int
 ) -> None:
     settings = PhraseConfig(passes=passes, score=score, threshold=threshold, min_pairs=least)

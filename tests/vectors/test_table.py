@@ -12,7 +12,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.data.readers.vectors import read_vectors, read_vectors_of
+from catena.data.readers.vectors import read_vectors, read_word_vectors
 from catena.errors import DataError, FormatError, UnknownNameError
 from catena.vectors import neighbors
 from catena.vectors.config import SkipGramConfig, SubwordConfig, VectorConfig, VectorTrainingConfig, WordConfig
@@ -38,7 +38,7 @@ def cosines(vectors: VectorTable, query: np.ndarray) -> np.ndarray:
 
 
 @given(st.integers(3, 40), st.integers(1, 12), st.integers(1, 8), st.integers(0, 5))
-def test_neighbors_are_those_of_all_cosines(v: int, k: int, d: int, seed: int) -> None:
+def test_neighbors_equal_a_search_of_all_cosines(v: int, k: int, d: int, seed: int) -> None:
     vectors = some_vectors(v, d, seed)
     word = vectors.words[v // 2]
     wanted = cosines(vectors, vectors[word].astype(np.float64))
@@ -75,7 +75,7 @@ def test_only_first_words_are_searched_with_most() -> None:
 
 @pytest.mark.parametrize("method", ["add", "multiply"])
 @given(st.integers(5, 30), st.integers(0, 9))
-def test_analogies_are_those_of_their_formulas(method: str, v: int, seed: int) -> None:
+def test_analogies_equal_their_formulas(method: str, v: int, seed: int) -> None:
     vectors = some_vectors(v, 4, seed)
     a, b, c = (vectors.words[i] for i in (1, 4, 2))
     units = vectors.matrix / np.linalg.norm(vectors.matrix, axis=1, keepdims=True).astype(np.float64)
@@ -150,11 +150,11 @@ def test_every_format_gives_back_the_same_bits(tmp_path: Path, name: str, format
 
 def test_classifiers_and_taggers_read_our_files(tmp_path: Path) -> None:
     vectors = some_vectors()
-    rows, known = read_vectors_of(vectors.save(tmp_path / "v.safetensors"), ["<pad>", "dog", "CAT"], d=6)
+    rows, known = read_word_vectors(vectors.save(tmp_path / "v.safetensors"), ["<pad>", "dog", "CAT"], d=6)
     assert known.tolist() == [False, True, True]
     assert (rows[2] == vectors["cat"]).all()
     with pytest.raises(FormatError, match="must have 5 dimensions, got 6"):
-        read_vectors_of(tmp_path / "v.safetensors", ["dog"], d=5)
+        read_word_vectors(tmp_path / "v.safetensors", ["dog"], d=5)
 
 
 def test_words_with_blanks_fit_our_own_file_only(tmp_path: Path) -> None:

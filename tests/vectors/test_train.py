@@ -1,4 +1,4 @@
-"""Training: what stands together comes together, bit for bit with one thread, and goes on where it stopped."""
+"""Training: what stands together comes together, bit for bit with one thread, and resumes where it stopped."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_several_threads_learn_all_the_text() -> None:
 
 
 def test_losses_are_means_over_the_examples_of_each_epoch() -> None:
-    """Outputs of zero give every choice the chance 1/2, so the first loss is (noise + 1) log 2, whatever the text."""
+    """Outputs of zero give every choice the probability 1/2, so the first loss is (noise + 1) log 2, whatever the text."""
     training = VectorTrainingConfig(epochs=2, learning_rate=1e-12, min_learning_rate=0.0, subsample=0.0)
     settings = settings_of().model_copy(update={"training": training})
     trained = train_vectors(two_topics(), settings)
@@ -161,7 +161,7 @@ def test_older_model_of_another_kind_raises_error() -> None:
 
 @pytest.mark.parametrize("model", [PVDMConfig(d=12, window=1), PVDBOWConfig(d=12, window=1)])
 def test_new_documents_lie_near_the_old_ones_of_their_topic(model: PVDMConfig | PVDBOWConfig) -> None:
-    def between_the(words: list[str]) -> list[str]:  # no neighbor tells the topic: the document has to
+    def between_the(words: list[str]) -> list[str]:  # no neighbor shows the topic: the document has to
         return [word for topic_word in words for word in ("the", topic_word)]
 
     documents = [between_the(words) for words in two_topics()]

@@ -95,7 +95,7 @@ def step(
     written: KVPool,
     source: SourceKV,
     turns: np.ndarray,
-    asked: np.ndarray,
+    last_query: np.ndarray,
 ) -> None:
     """Replace the vectors ``x``, ``n d``, by the output of the layers, and store their keys and values.
 
@@ -103,7 +103,7 @@ def step(
 
     Args:
         turns: sines and cosines of rotary positions, ``n d_head``; no rows where there are none.
-        asked: receives the queries of the last layer to the source, ``n d``.
+        last_query: receives the queries of the last layer to the source, ``n d``.
     """
     n = len(x)
     counts = np.array([make.norm_first, ACTIVATIONS.index(make.activation)])
@@ -113,7 +113,7 @@ def step(
     def run(low: int, high: int) -> None:
         for first in range(low, high, ROWS):
             last = min(first + ROWS, high)
-            layers(x, *weights, *written, *source, turns, asked, counts, first, last)
+            layers(x, *weights, *written, *source, turns, last_query, counts, first, last)
 
     in_row_blocks(run, n, n * n_weights)
 
@@ -122,7 +122,7 @@ def _layers(
     x: Any, heads: Any, heads_bias: Any, output: Any, output_bias: Any, query: Any, query_bias: Any, found: Any,
     found_bias: Any, rise: Any, rise_bias: Any, fall: Any, fall_bias: Any, norms: Any, eps: Any, pool: Any,
     entries: Any, begins: Any, blocks: Any, ids: Any, fresh: Any, source: Any, first: Any, sizes: Any, turns: Any,
-    asked: Any, counts: Any, low: Any, high: Any,
+    last_query: Any, counts: Any, low: Any, high: Any,
 ) -> None:  # fmt: skip
     """The rows from ``low`` to ``high`` alone."""
     pre = counts[0] == 1
@@ -193,7 +193,7 @@ def _layers(
         if layer == n_layers - 1:
             for r in range(n):
                 for j in range(d):
-                    asked[low + r, j] = added[r, j]
+                    last_query[low + r, j] = added[r, j]
         linear_rows(looked, found[layer], found_bias[layer], added)
         _leave(added, here, pre, norm[2], norm[3], eps[layer, 1], seen)
 

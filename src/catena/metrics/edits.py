@@ -89,7 +89,7 @@ def symbol_error(references: Sequence[_References], predictions: Sequence[_Symbo
     """Edits to the nearest references divided by their length.
 
     Args:
-        references: the reference of each prediction, or several, of which the nearest counts.
+        references: the reference of each prediction, or several; the nearest counts.
         predictions: the predicted sequences of symbols.
     """
     return SYMBOL_ERROR(references, predictions)

@@ -31,7 +31,7 @@ def gnmt_length_penalty(alpha: float) -> LengthPenalty:
     """((5 + length) / 6)^alpha, between the other two. Wu et al. (2016), eq. 14.
 
     Args:
-        alpha: strength, at least 0; 0 is no penalty.
+        alpha: strength, at least 0; 0 gives 1 for every length.
     """
     if alpha < 0:
         raise ConfigError(f"alpha must be at least 0, got {alpha}. Use a value such as 0.6.")

@@ -111,7 +111,7 @@ def _warn_of_duplicates(source: _Source, duplicates: Sequence[_Entry]) -> None:
     )
 
 
-def read_vectors_of(
+def read_word_vectors(
     path: Path, symbols: Sequence[str], d: int | None = None
 ) -> tuple[Float32[np.ndarray, "v d"], Bool[np.ndarray, " v"]]:
     """A row for each symbol of a vocabulary, and which of them are in the file.

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from catena.kernels.common.jit import jit, jit_function
-from catena.kernels.common.vector_math import exp_less, max_of
+from catena.kernels.common.vector_math import exp_less, vector_max
 
 
 @jit("3", "3", "2", "2", "i1", "i", "i", "i", "i2", "d1", "i1")
@@ -105,7 +105,7 @@ def _best_ends(emissions: Any, tables: Any, start: Any, end: Any, table: int, st
         if t == n - 1:
             for q in range(k):
                 here[q] += end[q]
-        top = max_of(here)
+        top = vector_max(here)
         if top > -np.inf:
             for q in range(k):
                 here[q] -= top
@@ -249,5 +249,5 @@ def sample_rows(
                     if q >= 0:
                         weights[p] = weights[p] + tables[w, p, q] if logs else weights[p] * tables[w, p, q]
                 if logs:
-                    exp_less(weights, max_of(weights), shares)
+                    exp_less(weights, vector_max(weights), shares)
                 q = tags[i, r, t] = sample_index(shares if logs else weights, uniforms[i, r, t])

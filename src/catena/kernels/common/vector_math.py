@@ -91,7 +91,7 @@ def add_times(y: Any, times: float, x: Any) -> None:
 
 
 @jit_inline(MAXIMA)
-def max_of(v: Any) -> Any:
+def vector_max(v: Any) -> Any:
     """The maximum."""
     top = v[0]
     for i in range(1, v.shape[0]):
@@ -114,7 +114,7 @@ def max_entry(x: Any, i: int, j: int) -> Any:
 @jit_inline()
 def log_sum(v: Any, scratch: Any) -> float:
     """log Σ exp(v)."""
-    top = max_of(v)
+    top = vector_max(v)
     if not top > -np.inf:
         return top
     exp_less(v, top, scratch)

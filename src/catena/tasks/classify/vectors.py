@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from catena.data.readers.vectors import read_vectors_of
+from catena.data.readers.vectors import read_word_vectors
 from catena.embeddings.config import EmbeddingConfig
 from catena.tasks.classify.encoding import TokenEncoding
 
@@ -25,7 +25,7 @@ def word_vectors(embedding: EmbeddingConfig, encoding: TokenEncoding, report: li
     """The vectors of the file in the config, or None. A line with the number of words found is added to ``report``."""
     if embedding.mode == "random":
         return None
-    rows, found = read_vectors_of(Path(str(embedding.vectors)), encoding.vocabulary.symbols, embedding.d)
+    rows, found = read_word_vectors(Path(str(embedding.vectors)), encoding.vocabulary.symbols, embedding.d)
     matrix, known = torch.from_numpy(rows), torch.from_numpy(found)
     percent = 100 * float(known.float().mean())
     report.append(f"{embedding.vectors}: vectors for {int(known.sum()):,} words, {percent:.1f} % of the vocabulary")

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from catena.data.dialogue import Exchange
-from catena.data.readers.vectors import read_vectors, read_vectors_of
+from catena.data.readers.vectors import read_vectors, read_word_vectors
 from catena.data.special_tokens import TURN_SYMBOL
 from catena.data.tokenize import Tokenizer, build_tokenizer, load_tokenizer
 from catena.data.vocabulary import UNK, Vocabulary
@@ -90,7 +90,7 @@ def word_vectors(
         return None, None
     if not read:
         return torch.zeros(len(vocabulary), embedding.d), torch.zeros(len(vocabulary), dtype=torch.bool)
-    rows, found = read_vectors_of(Path(str(embedding.vectors)), vocabulary.symbols, embedding.d)
+    rows, found = read_word_vectors(Path(str(embedding.vectors)), vocabulary.symbols, embedding.d)
     return torch.from_numpy(rows), torch.from_numpy(found)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from catena.data.readers.vectors import read_vectors_of
+from catena.data.readers.vectors import read_word_vectors
 from catena.data.vocabulary import Vocabulary
 from catena.lm.base import BEGIN_SYMBOL, END_SYMBOL
 from catena.lm.neural import NeuralLanguageModel
@@ -49,5 +49,5 @@ def read_embedding_rows(config: LmConfig, vocabulary: Vocabulary) -> EmbeddingRo
     assert not isinstance(settings, NgramConfig | LmMixtureConfig | WaveNetLMConfig)
     if settings.embedding.vectors is None:
         return None
-    rows, found = read_vectors_of(Path(settings.embedding.vectors), vocabulary.symbols, settings.embedding.d)
+    rows, found = read_word_vectors(Path(settings.embedding.vectors), vocabulary.symbols, settings.embedding.d)
     return torch.from_numpy(rows), torch.from_numpy(found)

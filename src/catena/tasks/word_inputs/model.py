@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from catena.data.readers.vectors import read_vectors_of
+from catena.data.readers.vectors import read_word_vectors
 from catena.data.vocabulary import PAD, UNK
 from catena.embeddings.characters import CharacterEmbedding, build_characters
 from catena.embeddings.table import Embedding, EmbeddingTable, build_embedding
@@ -161,7 +161,7 @@ def word_vectors(settings: WordInputConfig, encoding: WordEncoding, report: list
     path = settings.embedding.vectors
     if settings.embedding.mode == "random" or path is None:
         return None
-    rows, found = read_vectors_of(Path(path), encoding.words.symbols, settings.embedding.d)
+    rows, found = read_word_vectors(Path(path), encoding.words.symbols, settings.embedding.d)
     known = torch.from_numpy(found)
     percent = 100 * float(known.float().mean())
     report.append(f"{path}: vectors for {int(known.sum()):,} words, {percent:.1f} % of the vocabulary")
