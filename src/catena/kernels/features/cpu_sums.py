@@ -31,7 +31,7 @@ from catena.kernels.common.jit import (
     jit_inline,
     lazy_jit,
 )
-from catena.kernels.common.vector_math import exp_less, max_of
+from catena.kernels.common.vector_math import exp_less, vector_max
 
 TOGETHER = 4
 SUM_LEAST, TOTAL_LEAST, MOST = LIMITS[np.dtype(np.float64)]
@@ -261,7 +261,7 @@ def sum_stepped_chains(
 @jit_inline()
 def softmax_and_log_sum(scores: Any, marginals: Any) -> Any:
     """The probabilities of scores, and the log of the sum of their exponentials."""
-    top = max_of(scores)
+    top = vector_max(scores)
     if not top > -np.inf:
         marginals[:] = 0.0
         return -np.inf
