@@ -94,6 +94,10 @@ def test_escape_controls_shows_what_would_act_on_a_terminal(text: str, shown: st
     assert escape_controls(shown) == shown
 
 
+def test_escape_controls_can_keep_marks_of_the_direction() -> None:
+    assert escape_controls("\u200f\u2028\x1b\x85", direction=False) == "\u200f\u2028\\x1b\\x85"
+
+
 def write_into(path: Path, content: bytes) -> threading.Thread:
     """A thread that writes into a pipe, which blocks until it is read."""
     thread = threading.Thread(target=path.write_bytes, args=(content,))

@@ -24,14 +24,21 @@ UNFINISHED = ".unfinished-"
 """Prefix of the names of unfinished files and folders."""
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """Control characters except tab and line feed, overrides of the text direction, and lone surrogates."""
+_CODES = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+"""Control characters except tab and line feed."""
 
 
-def escape_controls(text: str) -> str:
+def escape_controls(text: str, *, direction: bool = True) -> str:
     r"""The text with control characters as ``\x1b`` or ``\u202e``, so that printing it only shows it.
 
-    Tabs and line feeds are kept. Text of data files passes through here before it is printed on a terminal.
+    Tabs and line feeds are kept. Text of data files passes through here before it is printed.
+
+    Args:
+        text: the text.
+        direction: also escape marks of the text direction, which are normal in Arabic and Hebrew, and separators of
+            lines and paragraphs.
     """
-    return _CONTROL.sub(_escaped, text)
+    return (_CONTROL if direction else _CODES).sub(_escaped, text)
 
 
 def _escaped(match: re.Match[str]) -> str:

@@ -263,3 +263,37 @@ def test_weights_of_nan_are_rejected_by_every_command(catena: Catena, files: Pat
         said = catena(*words)
         assert said.code == 1, words
         assert "nan/model.safetensors must hold finite weights, got nan in " in said.sentence
+
+
+def test_control_characters_of_the_data_are_escaped_in_all_output(catena: Catena, tmp_path: Path) -> None:
+    lines = "".join(f"{label}\x1b[31m\tword{i} {label}\x1b[2J\x9b5n again\n" for i in range(20) for label in ("a", "b"))
+    (tmp_path / "data.tsv").write_text(lines, encoding="utf-8")
+    said = [catena("train", "data.tsv", "--model", "loglinear", "--max-epochs", "2", "-o", "run")]
+    said += [catena("predict", "run", "data.tsv", "--format", form) for form in ("text", "tsv", "csv", "jsonl")]
+    said += [catena("evaluate", "run", "data.tsv"), catena("inspect", "run"), catena("inspect", "data.tsv")]
+    assert [one.code for one in said] == [0] * 8
+    acts = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+    assert [len(acts.findall(one.out)) for one in said] == [0] * 8
+    assert json.loads(said[4].out.splitlines()[0])["text"].endswith("a\x1b[2J\x9b5n again")
+    assert catena("predict", "run", "data.tsv", "-o", "out.tsv").code == 0
+    assert "\x1b[31m" in (tmp_path / "out.tsv").read_text(encoding="utf-8"), "a file keeps them"
+    assert "\x1b" not in (tmp_path / "run" / "log.txt").read_text(encoding="utf-8")
+
+
+def test_ids_of_the_input_are_kept_where_columns_have_names(catena: Catena, trained: Path, tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text(
+        "tweet_id,stars,text\n7,3,will it rain\n9,1,turn off the lights\n", encoding="utf-8"
+    )
+    said = catena("predict", trained, "in.csv", "--format", "csv").out.splitlines()
+    assert said[0] == "tweet_id,label,probability,text"
+    assert [line.split(",")[0] for line in said[1:]] == ["7", "9"]
+    first = json.loads(catena("predict", trained, "in.csv", "--format", "jsonl").out.splitlines()[0])
+    assert first["tweet_id"] == "7"
+    assert "stars" not in first
+    assert catena("predict", trained, "in.csv").out.count("\t") == 4, "lines without names have fixed columns"
+
+
+def test_messages_about_standard_input_and_words_name_what_was_given(catena: Catena, trained: Path) -> None:
+    assert catena("predict", trained).sentence == "standard input is empty. Pass a file with text."
+    said = catena("predict", trained, "wake")
+    assert said.sentence == "File not found: 'wake'. To predict for a text, use --text 'wake'."

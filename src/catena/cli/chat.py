@@ -11,6 +11,7 @@ from catena.cli.common import HELP, WeightOptions, end_with, open_task, stdin_is
 from catena.cli.help import full_help, short_help
 from catena.cli.parser import Arg, Section, UsageError, parse_command
 from catena.config import Config, parse
+from catena.files import escape_controls
 from catena.registry import nearest
 from catena.search.config import SampleConfig, SearchConfig
 
@@ -129,4 +130,4 @@ def _talk(chat: Chat, typed: bool, encoding: str) -> None:
             break
         output = chat.say(line)
         if output is not None:
-            sys.stdout.write(output + "\n")
+            sys.stdout.write(escape_controls(output) + "\n")

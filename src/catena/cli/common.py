@@ -172,11 +172,14 @@ def input_file(name: str) -> Iterator[Path]:
         path = Path(folder) / "standard-input"
         with path.open("wb") as file:
             shutil.copyfileobj(sys.stdin.buffer, file)
-        yield path
+        try:
+            yield path
+        except CatenaError as error:
+            raise type(error)(str(error).replace(str(path), "standard input")) from error
 
 
 def _existing(name: str) -> Path:
-    if len(name.split()) > 1 and not is_file(name) and "/" not in name:
+    if "/" not in name and (len(name.split()) > 1 or "." not in name) and not os.path.exists(name):
         raise UsageError(f"File not found: {name!r}. To predict for a text, use --text {name!r}.")
     return Path(name)
 
@@ -216,10 +219,14 @@ def check_writable(path: Path, example: str, read: str = "-") -> None:
 
 
 def write_output(lines: Iterable[str], path: Path | None) -> None:
-    """Write lines to a file, complete or not at all, or to standard output as they come."""
+    """Write lines to a file, complete or not at all, or to standard output as they come.
+
+    Control characters are escaped on standard output; those that set the direction of text only on a terminal.
+    """
     if path is None:
+        is_terminal = sys.stdout.isatty()
         for line in lines:
-            sys.stdout.write(line + "\n")
+            sys.stdout.write(escape_controls(line, direction=is_terminal) + "\n")
         return
     with atomic_write(path) as unfinished, unfinished.open("w", encoding="utf-8", newline="\n") as file:
         for line in lines:

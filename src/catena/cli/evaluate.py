@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from catena.cli.common import RunCommand, WeightOptions, input_file, open_ensemble
+from catena.cli.common import RunCommand, WeightOptions, input_file, open_ensemble, write_output
 from catena.cli.parser import Arg, UsageError
 
 
@@ -56,7 +56,7 @@ def run(argv: Sequence[str]) -> int:
         sys.stdout.write(to_json({"file": command.options.file, **result.to_dict(), **more}) + "\n")
     else:
         lines = [*result.lines(), *([] if baselines is None else ["", *baselines.lines()])]
-        sys.stdout.write("\n".join(lines) + "\n")
+        write_output(lines, None)
     return 0
 
 

@@ -13,6 +13,7 @@ from catena.cli.common import HELP, WeightOptions, check_writable, end_with, ope
 from catena.cli.help import full_help, short_help
 from catena.cli.parser import Arg, Section, UsageError, parse_command
 from catena.config import Config, parse
+from catena.files import escape_controls
 from catena.search.config import BaseSearchConfig, SampleConfig, SearchConfig
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ def _generate_texts(options: GenerateCommand, search: BaseSearchConfig, model: L
     if options.format == "text" and len(prompts) == 1 and _writes_one(search) and options.output is None:
         sys.stdout.write(prompts[0])
         for piece in writer.stream(prompts[0], generator):
-            sys.stdout.write(piece)
+            sys.stdout.write(escape_controls(piece))
             sys.stdout.flush()
         sys.stdout.write("\n")
         return 0

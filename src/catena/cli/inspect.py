@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
-from catena.cli.common import parse_plain, resolve_run_folder
+from catena.cli.common import parse_plain, resolve_run_folder, write_output
 from catena.cli.parser import Arg, CommandOptions, UsageError
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def _inspect_run(folder: Path, flags: InspectCommand) -> int:
             lines.append(f"best: step {meta['best']['step']}, {scores}")
         search = read_record(folder)
         lines += search.lines() if search else []
-    sys.stdout.write("\n".join([*lines, *about]) + "\n")
+    write_output([*lines, *about], None)
     return 0
 
 

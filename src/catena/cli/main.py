@@ -14,6 +14,7 @@ import traceback
 from collections.abc import Sequence
 
 from catena.errors import CatenaError
+from catena.files import escape_controls
 from catena.registry import did_you_mean
 from catena.version import __version__
 
@@ -92,7 +93,7 @@ def _answer(words: list[str]) -> int:
 
 def _complain(words: Sequence[str], sentence: str, code: int) -> int:
     sys.stdout.flush()
-    sys.stderr.write(f"{' '.join(['catena', *words[:1]])}: {sentence}\n")
+    sys.stderr.write(f"{' '.join(['catena', *words[:1]])}: {escape_controls(sentence)}\n")
     return code
 
 

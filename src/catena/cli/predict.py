@@ -126,7 +126,7 @@ def _lines(task: Any, examples: Iterator[Any], options: Any, format: str, *, one
     else:
         stream = task.predict_stream(remembered(), options)
     for prediction in stream:
-        yield from writer.lines(prediction, getattr(kept.pop(0), "extra", None))
+        yield from writer.lines(prediction, getattr(kept.pop(0), "ids", None))
         warnings.update(task.warnings(prediction, options))
     for words, n in warnings.items():
         warn("predict", words.format(n=f"{n:,}", s="s" * (n != 1), was="was" if n == 1 else "were"))

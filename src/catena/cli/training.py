@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from catena.checkpoint import RUNS, is_run, write_text_atomically
 from catena.errors import CheckpointError, ConfigError
+from catena.files import escape_controls
 from catena.metrics.intervals import mean_interval
 from catena.tasks.base import TrainResult
 from catena.tasks.runs import train_run
@@ -224,7 +225,7 @@ def make_reporter(quiet: bool, track: str | None, folder: Path) -> Reporter:
 def print_line(line: str) -> None:
     """Print a line. If standard output is closed, as by `| head`, training continues without it."""
     try:
-        sys.stdout.write(line + "\n")
+        sys.stdout.write(escape_controls(line) + "\n")
         sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -280,7 +280,8 @@ def _path(options: VectorOptions) -> Path:
         return options.vectors
     runs = sorted(Path("runs").glob("embed-*/meta.json"), key=lambda path: path.stat().st_mtime)
     if not runs:
-        raise UsageError("No run of 'catena train embed' found in runs/. Pass --vectors PATH.")
+        file = next((word for word in getattr(options, "words", ()) if Path(word).is_file()), "PATH")
+        raise UsageError(f"No run of 'catena train embed' found in runs/. Pass --vectors {file}.")
     return runs[-1].parent
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,8 @@ class Text:
 
     text: str
     place: SourceLocation
+    ids: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
+    """Columns that identify the record, which predictions keep."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,8 @@ class LabeledText:
     text: str
     labels: tuple[str, ...]
     place: SourceLocation
+    ids: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
+    """Columns that identify the record, which predictions keep."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,8 @@ class ParallelText:
     source: str
     target: str
     place: SourceLocation
+    ids: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
+    """Columns that identify the record, which predictions keep."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ nothing is dropped: a damaged record raises an error, and a missing value is Non
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -29,6 +30,9 @@ from catena.data.tables import RECORD_FORMATS, TABLE_FORMATS, Table, open_table
 from catena.data.values import to_list, to_text
 from catena.errors import FormatError
 
+_ID_NAME = re.compile(r"(?i:id|idx|index|uid|uuid|guid|key|nr|no|number|row|(.*[_\-. ])(id|key|nr|no))|.*[a-z]I[dD]")
+"""Names of columns that identify a record."""
+
 
 @dataclass(frozen=True, slots=True)
 class Record:
@@ -46,6 +50,11 @@ class Record:
 
     def __getitem__(self, role: str) -> Any:
         return self.values[role]
+
+    @property
+    def ids(self) -> dict[str, Any] | None:
+        """The columns whose names say that they identify a record, such as ``id`` or ``tweet_id``; None without one."""
+        return {name: value for name, value in self.columns.items() if _ID_NAME.fullmatch(name.strip())} or None
 
 
 @dataclass(frozen=True, eq=False)
@@ -328,7 +337,7 @@ def read_examples(
     if labeled and LABEL.name not in file.choices:
         raise FormatError(f"{path} has no labels: it is {file.detected.why}. Pass a file with labels.")
     for record in file.read(counter, keep_empty=keep_empty):
-        yield LabeledText(record["text"] or "", (record["label"] or ()) if labeled else (), record.place)
+        yield LabeledText(record["text"] or "", (record["label"] or ()) if labeled else (), record.place, record.ids)
 
 
 def read_texts(
@@ -346,7 +355,7 @@ def read_texts(
     options = {"paragraphs": True} if paragraphs else {}
     file = open_records(path, (TEXT,), format=format, columns=columns, options=options, encoding=encoding)
     for record in file.read(counter, keep_empty=keep_empty):
-        yield Text(record["text"] or "", record.place)
+        yield Text(record["text"] or "", record.place, record.ids)
 
 
 def read_pairs(
@@ -379,4 +388,4 @@ def read_pairs(
     file = open_records(path, roles, format=format, columns=columns, encoding=encoding)
     for record in file.read(counter, keep_empty=keep_empty):
         source, other = (" ".join((record.values.get(name) or "").split()) for name in ("source", "target"))
-        yield ParallelText(source, other, record.place)
+        yield ParallelText(source, other, record.place, record.ids)

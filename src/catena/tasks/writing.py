@@ -10,11 +10,14 @@ import csv
 import io
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from catena.tasks.base import Prediction
 
+_CONTROL = re.compile("[\x7f-\x9f]")
+"""Control characters that JSON allows in strings, but a terminal may act on."""
 _DIGITS = 6
 """Digits of floats in JSON."""
 
@@ -31,12 +34,13 @@ class PredictionWriter:
         self._header: list[str] | None = None
 
     def lines(self, prediction: Prediction, columns: Mapping[str, Any] | None = None) -> Iterator[str]:
-        """The lines of one prediction; ``columns`` are further columns of its input, such as ids."""
+        """The lines of one prediction; ``columns`` are ids of its input, for the formats that name their columns."""
+        ids = columns or {}
         if self.format == "jsonl":
-            yield to_json({**(columns or {}), **prediction.to_dict()})
+            yield to_json({**ids, **prediction.to_dict()})
         elif self.format in ("tsv", "csv"):
             for row in prediction.to_rows():
-                yield from self._row({**(columns or {}), **row})
+                yield from self._row(row if self.format == "tsv" else {**ids, **row})
         else:
             yield prediction.to_text(self.format)
 
@@ -66,8 +70,9 @@ def _cell(value: Any) -> str:
 
 
 def to_json(value: Any, indent: int | None = None) -> str:
-    """JSON that every parser accepts: floats are rounded, and those that are not finite become null."""
-    return json.dumps(_rounded(value), allow_nan=False, ensure_ascii=False, indent=indent)
+    """JSON that every parser accepts, without control characters: floats that are not finite become null."""
+    text = json.dumps(_rounded(value), allow_nan=False, ensure_ascii=False, indent=indent)
+    return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def _rounded(value: Any) -> Any:

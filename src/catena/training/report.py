@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from catena.files import escape_controls
+
 _SAMPLES = 3
 """Maximum number of predictions shown at each evaluation."""
 
@@ -186,7 +188,7 @@ class LinesReporter(Reporter):
     """
 
     def __init__(self, write: Callable[[str], None], progress_every: float = 60.0) -> None:
-        self.write = write
+        self.write = lambda line: write(escape_controls(line))  # samples and labels of the data
         self.progress_every = progress_every
         self.table: ProgressTable | None = None
         self.unit = "tokens"
