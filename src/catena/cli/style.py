@@ -28,7 +28,7 @@ class StyleCommand(PaintingOptions):
     style_size: int | None = Field(None, ge=16, le=4096)
     """Longest side of the style pictures; smaller: finer strokes. Default: --size."""
     style_weight: float | None = Field(None, ge=0)
-    """Weight of the style loss. Default: 100, or 1000 with --loss paper."""
+    """Weight of the style loss. Default: 10, or 1000 with --loss paper."""
     content_weight: float = Field(1.0, ge=0)
     """Weight of the content loss."""
     mix: Annotated[tuple[float, ...], Arg("NUMBERS")] = ()

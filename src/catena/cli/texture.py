@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -29,6 +29,8 @@ class TextureCommand(PaintingOptions):
     """Width of the result. Default: width of the reduced sample."""
     tileable: bool = False
     """Make a picture that can be repeated without seams."""
+    start: Literal["spectrum", "noise", "patches"] = "spectrum"
+    """Picture before the first step: noise with the spectrum of the sample, white noise, or patches of the sample."""
 
 
 def run(argv: Sequence[str]) -> int:
@@ -42,6 +44,11 @@ def run(argv: Sequence[str]) -> int:
         options,
         [options.sample],
         lambda **shared: synthesize_texture(
-            options.sample, height=options.height, width=options.width, tileable=options.tileable, **shared
+            options.sample,
+            height=options.height,
+            width=options.width,
+            tileable=options.tileable,
+            start=options.start,
+            **shared,
         ),
     )

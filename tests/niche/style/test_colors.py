@@ -7,7 +7,7 @@ import colorsys
 import numpy as np
 import pytest
 
-from catena.niche.style.colors import match_colors, match_luminance, replace_luminance, to_gray
+from catena.niche.style.colors import color_scales, match_colors, match_luminance, replace_luminance, to_gray
 
 RNG = np.random.default_rng(0)
 CONTENT = 0.3 + 0.4 * RNG.random((5, 6, 3))
@@ -46,3 +46,12 @@ def test_matched_luminance_has_mean_and_deviation_of_content() -> None:
     matched, wanted = match_luminance(STYLE, CONTENT), to_gray(CONTENT)
     assert matched.mean() == pytest.approx(wanted.mean())
     assert matched.std() == pytest.approx(wanted.std())
+
+
+def test_color_scales_shrink_directions_without_variance() -> None:
+    gray = color_scales([to_gray(CONTENT)])
+    np.testing.assert_allclose(gray @ np.ones(3), np.ones(3), atol=1e-12)  # brightness
+    np.testing.assert_allclose(gray @ [1, -1, 0], np.array([1, -1, 0]) * (0.1 + 1 / 300) / 1.1, atol=0.01)
+    np.testing.assert_allclose(color_scales([CONTENT]), color_scales([CONTENT]).T, atol=1e-12)
+    equal = np.random.default_rng(1).random((100, 100, 3))
+    np.testing.assert_allclose(color_scales([equal]), np.eye(3), atol=0.05)

@@ -46,10 +46,12 @@ def test_loss_of_a_texture_never_rises_and_reaches_a_hundredth(network: RandomFi
 
 
 def test_reported_style_loss_is_the_relative_gram_loss_of_the_picture() -> None:
-    result = texture(steps=60)
+    pale = (stripes() // 4 + 96).astype(np.uint8)  # so that few pixels are clipped
+    result = synthesize_texture(pale, network=NETWORK, steps=8, start="noise", device="cpu")
     assert (result.picture.shape, result.picture.dtype) == ((32, 32, 3), np.uint8)
-    measured = relative_gram_loss(grams(result.picture), grams(stripes()))
-    assert measured == pytest.approx(result.best.style, rel=0.5, abs=0.01)  # the picture is clipped and rounded
+    measured = relative_gram_loss(grams(result.picture), grams(pale))
+    assert measured == pytest.approx(result.best.style, rel=0.3)
+    assert measured < 0.5 * result.losses[0].style
 
 
 def test_same_seed_gives_the_same_picture_and_another_seed_another() -> None:

@@ -1,7 +1,8 @@
 """Minimization of the loss of a picture by L-BFGS with line search, or by Adam.
 
-The variables are pixels minus their usual mean, divided by their usual deviation, and are not clipped: clipping at each
-step would make the loss rise and break the line search.
+The variables are pixels minus their usual mean, divided by their usual deviation, in the color directions of the target
+(:func:`catena.niche.style.colors.color_scales`). They are not clipped: clipping at each step would make the loss rise
+and break the line search. Tested in tests/niche/style/test_minimize.py.
 """
 
 from __future__ import annotations
@@ -34,12 +35,33 @@ class Minimization:
         steps: largest number of steps.
         learning_rate: of Adam, in deviations of the pixels.
         history: number of past steps that L-BFGS stores.
+        colors: symmetric matrix from variables to colors; the identity if None.
     """
 
     optimizer: OptimizerName = "lbfgs"
     steps: int = 200
     learning_rate: float = 0.05
     history: int = 20
+    colors: Float[np.ndarray, "3 3"] | None = None
+
+
+class _Variables:
+    """The map between a picture and the variables of its minimization."""
+
+    def __init__(self, like: Float[Tensor, "1 3 _ _"], colors: Float[np.ndarray, "3 3"] | None) -> None:
+        matrix = torch.eye(3, dtype=torch.float64) if colors is None else torch.as_tensor(colors)
+        self.forward = (DEVIATION * matrix).to(like)
+        self.inverse = torch.linalg.inv(DEVIATION * matrix).to(like)
+
+    def from_picture(self, x: Tensor) -> Tensor:
+        return torch.einsum("ij,bjyx->biyx", self.inverse, x - CENTER)
+
+    def to_picture(self, z: Tensor) -> Tensor:
+        return torch.einsum("ij,bjyx->biyx", self.forward, z) + CENTER
+
+    def gradient(self, gradient: Tensor) -> Tensor:
+        """The gradient with respect to the variables, given the one with respect to the pixels."""
+        return torch.einsum("ij,bjyx->biyx", self.forward.mT, gradient)
 
 
 def minimize(
@@ -51,13 +73,17 @@ def minimize(
 
 def _minimize_lbfgs(objective: Objective, start: Tensor, how: Minimization) -> Iterator[tuple[Tensor, StepLosses]]:
     seen: dict[float, StepLosses] = {}
+    variables = _Variables(start, how.colors)
+
+    def to_picture(point: Float64[np.ndarray, " n"]) -> Tensor:
+        return variables.to_picture(torch.as_tensor(point).to(start).view_as(start))
 
     def evaluate(point: Float64[np.ndarray, " n"]) -> tuple[float, Float64[np.ndarray, " n"]]:
-        losses, gradient = objective(_to_picture(point, start))
+        losses, gradient = objective(to_picture(point))
         seen[losses.total] = losses
-        return losses.total, _to_vector(DEVIATION * gradient)
+        return losses.total, _to_vector(variables.gradient(gradient))
 
-    point = _to_vector((start - CENTER) / DEVIATION)
+    point = _to_vector(variables.from_picture(start))
     history = max(4, min(how.history, _HISTORY_BYTES // (2 * point.nbytes)))
     minimization = QuasiNewton(evaluate, point, memory=history)
     yield start, seen[minimization.objective]
@@ -65,25 +91,22 @@ def _minimize_lbfgs(objective: Objective, start: Tensor, how: Minimization) -> I
         seen.clear()
         if not minimization.step():
             return
-        yield _to_picture(minimization.point, start), replace(seen[minimization.value], step=step)
+        yield to_picture(minimization.point), replace(seen[minimization.value], step=step)
 
 
 def _minimize_adam(objective: Objective, start: Tensor, how: Minimization) -> Iterator[tuple[Tensor, StepLosses]]:
-    z = ((start - CENTER) / DEVIATION).requires_grad_()
+    variables = _Variables(start, how.colors)
+    z = variables.from_picture(start).requires_grad_()
     optimizer = without_compiler(torch.optim.Adam)([z], lr=how.learning_rate)
     losses, gradient = objective(start)
     yield start, losses
     for step in range(1, how.steps + 1):
-        z.grad = DEVIATION * gradient
+        z.grad = variables.gradient(gradient)
         optimizer.step()
-        x = z.detach() * DEVIATION + CENTER
+        x = variables.to_picture(z.detach())
         losses, gradient = objective(x)
         yield x, replace(losses, step=step)
 
 
 def _to_vector(x: Tensor) -> Float64[np.ndarray, " n"]:
     return x.detach().double().cpu().numpy().ravel()
-
-
-def _to_picture(point: Float64[np.ndarray, " n"], like: Tensor) -> Tensor:
-    return torch.as_tensor(point).to(like).view_as(like) * DEVIATION + CENTER

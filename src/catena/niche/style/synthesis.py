@@ -1,6 +1,6 @@
 """Texture synthesis and style transfer: a picture whose feature maps have wanted statistics, found by optimization.
 
-The pixels are the variables. They start as white noise, or as the content picture, and L-BFGS or Adam lowers the loss
+The pixels are the variables. They start as noise, or as the content picture, and L-BFGS or Adam lowers the loss
 of :mod:`catena.niche.style.objective`. With several levels, a small picture is made first and then enlarged. The same
 seed gives the same picture on the same machine and number of threads. Tested in tests/niche/style/test_synthesis.py.
 """
@@ -20,18 +20,18 @@ from torch.nn import functional as F
 
 from catena.encoders.image_features import ImageFeatures, PaddingName
 from catena.errors import ConfigError
-from catena.niche.style.colors import match_colors, match_luminance, replace_luminance, to_gray
+from catena.niche.style.colors import color_scales, match_colors, match_luminance, replace_luminance, to_gray
 from catena.niche.style.losses import gram_matrix
 from catena.niche.style.minimize import Minimization, OptimizerName, minimize
 from catena.niche.style.objective import LossForm, LossWeights, Objective, StepLosses
 from catena.niche.style.pictures import Picture, open_picture, resize_picture, to_bytes, to_unit, write_picture
-from catena.niche.style.random_filters import CENTER, DEVIATION, RandomFilters
-from catena.randomness import Randomness
+from catena.niche.style.random_filters import RandomFilters
+from catena.niche.style.starts import TextureStart, make_noise, make_start
 from catena.training.device import choose_device
 from catena.training.interrupt import Interruption
 
 ColorName = Literal["style", "luminance", "histogram"]
-StartName = Literal["content", "noise"]
+StyleStart = Literal["content", "noise"]
 STYLE_LAYERS = ("conv1_1", "conv2_1", "conv3_1", "conv4_1", "conv5_1")
 """The style layers of the paper, for VGG. Random filters use all of their layers."""
 CONTENT_LAYERS = ("conv4_2", "random5")
@@ -96,6 +96,7 @@ def synthesize_texture(
     variation_weight: float = 0.0,
     loss: LossForm = "relative",
     tileable: bool = False,
+    start: TextureStart = "spectrum",
     optimizer: OptimizerName = "lbfgs",
     steps: int = 200,
     learning_rate: float = 0.05,
@@ -107,7 +108,7 @@ def synthesize_texture(
     max_pixels: int = MAX_PIXELS,
     on_step: OnStep | None = None,
 ) -> SynthesisResult:
-    """A new picture with the texture of a sample, from white noise (Gatys et al. 2015).
+    """A new picture with the texture of a sample (Gatys et al. 2015).
 
     Ctrl-C stops after the current step and keeps the best picture.
 
@@ -122,6 +123,8 @@ def synthesize_texture(
         variation_weight: weight of the total variation, which removes noise. Too much of it gives a solid color.
         loss: ``relative``, or ``paper`` for the sums of the paper.
         tileable: make a picture that can be repeated without seams.
+        start: the picture before the first step: noise with the spectrum of the sample, white noise, or patches of the
+            sample at random positions.
         optimizer: ``lbfgs`` or ``adam``.
         steps: largest number of steps in all. Each coarse level gets a sixth of them.
         learning_rate: of Adam, in deviations of the pixels.
@@ -144,8 +147,9 @@ def synthesize_texture(
         return Objective(network, grams, {}, weights, padding, tile)
 
     scales = _list_scales(levels)
-    start = make_noise(_divide(shape, scales[0]), seed, network)
-    painting = _Painting(start, Minimization(optimizer, steps, learning_rate, history), to_bytes, on_step)
+    first = make_start(start, to_unit(_reduce(pixels, scales[0])), _divide(shape, scales[0]), seed)
+    how = Minimization(optimizer, steps, learning_rate, history, color_scales([to_unit(pixels)]))
+    painting = _Painting(to_tensor(first, network), how, to_bytes, on_step)
     return painting.run(shape, scales, make)
 
 
@@ -165,7 +169,7 @@ def transfer_style(
     variation_weight: float = 0.0,
     loss: LossForm = "relative",
     color: ColorName = "style",
-    start: StartName = "content",
+    start: StyleStart = "content",
     optimizer: OptimizerName = "lbfgs",
     steps: int = 200,
     learning_rate: float = 0.05,
@@ -187,7 +191,7 @@ def transfer_style(
         network: the feature maps; random filters, which need no weights, if None.
         size: longest side of the result in pixels. A smaller content picture keeps its size.
         style_size: longest side of the style pictures; ``size`` if None. A smaller one gives finer strokes.
-        style_weight: weight of the style loss; 100, or with ``loss="paper"`` 1000, if None.
+        style_weight: weight of the style loss; 10, or with ``loss="paper"`` 1000, if None.
         content_weight: weight of the content loss.
         mix: weights of the style pictures; equal if None.
         layers: the style layers; conv1_1, conv2_1, … conv5_1 of VGG, or all random filters, if None.
@@ -213,7 +217,7 @@ def transfer_style(
     several = list(style) if isinstance(style, Sequence) and not isinstance(style, str) else [style]
     styles = [open_picture(one, style_size or size, max_pixels, "style") for one in several]
     network = _place_network(network, seed, device)
-    weight = style_weight if style_weight is not None else 100.0 if loss == "relative" else 1000.0
+    weight = style_weight if style_weight is not None else 10.0 if loss == "relative" else 1000.0
     weights = LossWeights(_weigh_layers(network, layers, layer_weights), weight, content_weight, variation_weight, loss)
     chosen = content_layers or [layer for layer in CONTENT_LAYERS if layer in network.names] or network.names[:1]
     fractions = _normalize("mix", mix, len(styles), "style pictures")
@@ -231,10 +235,10 @@ def transfer_style(
         return to_bytes(replace_luminance(to_unit(resize_picture(pixels, found.shape[:2])), found))
 
     scales = _list_scales(levels)
-    own, _ = recolor(to_unit(_reduce(pixels, scales[0])), [], color)
-    noise = make_noise(_divide(shape, scales[0]), seed, network)
-    first = to_tensor(own, network) if start == "content" else noise
-    painting = _Painting(first, Minimization(optimizer, steps, learning_rate, history), finish, on_step)
+    own, others = recolor(to_unit(_reduce(pixels, scales[0])), [to_unit(one) for one in styles], color)
+    first = own if start == "content" else make_noise(_divide(shape, scales[0]), seed)
+    how = Minimization(optimizer, steps, learning_rate, history, color_scales([own, *others], [1.0, *fractions]))
+    painting = _Painting(to_tensor(first, network), how, finish, on_step)
     return painting.run(shape, scales, make)
 
 
@@ -264,12 +268,6 @@ def recolor(content: _Pixels, styles: Sequence[_Pixels], color: ColorName) -> tu
     if color == "histogram":
         return content, [match_colors(style, content) for style in styles]
     return content, list(styles)
-
-
-def make_noise(size: tuple[int, int], seed: int, network: ImageFeatures) -> Float[Tensor, "1 3 height width"]:
-    """White noise with the mean and the deviation of photographs."""
-    noise = torch.randn(1, 3, *size, generator=Randomness(seed).torch("noise"))
-    return (noise * DEVIATION + CENTER).to(next(network.buffers()))
 
 
 def to_tensor(
