@@ -28,8 +28,9 @@ class EvaluateCommand(WeightOptions):
     ensemble: Annotated[tuple[Path, ...], Arg("RUN")] = ()
     """More runs to ensemble with the first."""
     baseline: Annotated[tuple[str, ...], Arg("NAMES")] = ()
-    """Also fit models of scikit-learn to the training files of the run and compare them with its model: majority,
-    logistic, ridge, svm, svm_rbf; separated by commas."""
+    """Also fit models of scikit-learn to the training files of the run and compare them with its model, separated by
+    commas. classify: majority, logistic, ridge, svm, svm_rbf; regress: mean, linear, ridge, svr, svr_rbf; embed: lsa,
+    pca, factor, ica, sparse, nmf."""
 
 
 def run(argv: Sequence[str]) -> int:

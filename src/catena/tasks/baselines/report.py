@@ -6,8 +6,10 @@ Tested in tests/tasks/baselines/test_report.py.
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -105,6 +107,14 @@ class BaselineReport:
             "baselines": [row.to_dict() for row in self.rows],
             "verdict": self.verdict(),
         }
+
+
+class OwnBaselines(ABC):
+    """Baselines of a task that are not chosen on dev, and that make their own report."""
+
+    @abstractmethod
+    def report(self, run: Path, names: Sequence[str], examples: Sequence[Any], file: str) -> BaselineReport:
+        """Fit baselines to the training files of a run, and compare its model with them on the examples of a file."""
 
 
 def compare_baselines(

@@ -73,16 +73,19 @@ def evaluate_baselines(
         examples: examples with gold labels.
         file: the name of their file.
     """
+    from catena.tasks.baselines.report import OwnBaselines
     from catena.training.run import open_run
 
-    task.baselines()  # raises if the task has none
+    suite = task.baselines()  # raises if the task has none
     if not is_run(run):
         raise CheckpointError(
             f"--baseline needs the training files of a run, which {run} does not name. Pass a folder of 'catena train'."
         )
+    open_run(run).check_data(task.config.data.files())
+    if isinstance(suite, OwnBaselines):
+        return suite.report(run, names, examples, file)
     config = _with_names(task.config, names)
     check_baselines(config)
-    open_run(run).check_data(config.data.files())
     parts = task.training_parts(Sources(type(task), config))
     return _report(task, config, parts, examples, file, run)
 

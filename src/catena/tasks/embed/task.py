@@ -18,6 +18,7 @@ from catena.data.tokenize import build_tokenizer
 from catena.errors import CheckpointError, DataError
 from catena.metrics.measure import Metric
 from catena.tasks.base import BaseTask, Origin, Training
+from catena.tasks.embed.baselines import FactorBaselines
 from catena.tasks.embed.config import EmbedConfig, EmbedOptions
 from catena.tasks.embed.data import Analogy, Query, RatedPair, read_queries
 from catena.tasks.embed.evaluation import EmbedEvaluation, find_metric
@@ -144,6 +145,9 @@ class EmbedTask(BaseTask[EmbedConfig, Query, NeighborPrediction, EmbedOptions]):
         return infer_documents(self.model, (tokenizer.tokens(line) for line in texts), epochs, seed)
 
     # --- evaluation ---------------------------------------------------------------------------------------------------
+
+    def baselines(self) -> FactorBaselines:
+        return FactorBaselines(self)
 
     @property
     def metric(self) -> str:
