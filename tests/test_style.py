@@ -223,6 +223,10 @@ def test_findings_of_every_file_equal_the_baseline(request: pytest.FixtureReques
     assert not slack, "run pytest tests/test_style.py --update-style:\n" + "\n".join(slack)
 
 
+def test_baseline_has_only_soft_findings() -> None:
+    assert set(json.loads(BASELINE.read_text(encoding="utf-8"))) <= set(SOFT)
+
+
 @pytest.mark.parametrize(
     ("source", "rule"),
     [

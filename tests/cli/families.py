@@ -121,13 +121,14 @@ def words(folder: Path) -> None:
 
 def pairs(folder: Path) -> None:
     english, german = ("red", "green", "old", "new"), ("rot", "grün", "alt", "neu")
-    nouns = (("house", "Haus"), ("tree", "Baum"), ("car", "Auto"), ("book", "Buch"))
+    nouns = (("house", "Haus"), ("tree", "Baum"), ("car", "Auto"), ("book", "Buch"))  # style: data
     rows = [f"the {e} is {a}\tdas {g} ist {b}" for e, g in nouns for a, b in zip(english, german, strict=True)] * 2
-    _write(folder, rows[:28], rows[28:], ["the house is red", "the car is old"])
+    _write(folder, rows[:28], rows[28:], ["the house is red", "the car is old"])  # style: data
 
 
 def dialogues(folder: Path) -> None:
-    rows = [f"where is the {a} {i}\tthe {a} is in room {i}" for i in range(8) for a in ("book", "lamp", "chair")]
+    things = ("book", "lamp", "chair")
+    rows = [f"where is the {a} {i}\tthe {a} is in room {i}" for i in range(8) for a in things]  # style: data
     _write(folder, rows[:20], rows[20:], ["where is the lamp"])
 
 
