@@ -52,7 +52,9 @@ def png_bytes(svg: str, scale: RealNumber = 2, dark: bool = False) -> bytes:
 def encode_png(pixels: UInt8[np.ndarray, "height width 3"]) -> bytes:
     """Return the bytes of a PNG file with these pixels in RGB."""
     height, width, _ = pixels.shape
-    lines = np.concatenate((np.zeros((height, 1), np.uint8), pixels.reshape(height, -1)), axis=1)  # filter type 0
+    before = np.concatenate((np.zeros_like(pixels[:, :1]), pixels[:, :-1]), axis=1)
+    differences = (pixels - before).reshape(height, -1)  # filter type 1: modulo 256, from the pixel to the left
+    lines = np.concatenate((np.ones((height, 1), np.uint8), differences), axis=1)
     header = struct.pack(">2I5B", width, height, 8, 2, 0, 0, 0)  # 8 bits, RGB, no interlacing
     chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(lines.tobytes(), 9)), (b"IEND", b""))
     signed = ((name + data, len(data)) for name, data in chunks)

@@ -20,7 +20,7 @@ from catena.tasks.caption.config import CaptionConfig
 from catena.tasks.caption.predict import CaptionPrediction
 
 _SHADES = " ░▒▓█"
-_SIDE = 224
+_SIDE = 128
 """Longer side of the picture in a drawing, in pixels."""
 _LINE = 100
 """Number of characters in a line of text."""
