@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -213,6 +214,9 @@ def test_drawing_shows_each_word(learned: CaptionTask, scenes: Path, tmp_path: P
     assert prediction.attention is not None
     assert prediction.attention.shape == (len(prediction.tokens), 16)
     assert prediction.attention.sum(axis=1) == pytest.approx(1, abs=1e-5)
+    batch = learned.collate(learned.encode([replace(example, captions=(prediction.caption,))]), np.array([0]))
+    weights = learned.model.attention(batch.source, batch.targets, batch.lengths)[0][0, 0]
+    assert np.allclose(weights[:-1].detach(), prediction.attention, atol=1e-5)
     svg = learned.draw(example, CaptionOptions()).svg
     assert svg.count("data:image/png;base64,") == len(prediction.tokens) + 1
     assert all(f">{word}</text>" in svg for word in prediction.tokens)

@@ -16,24 +16,20 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from catena.checkpoint import CONFIG, open_checkpoint
 from catena.data.augment import N_IMAGE_UNIFORMS, augment_images, to_unit_scale
 from catena.data.batches import BatchPlan, pad
 from catena.data.examples import SourceLocation
-from catena.data.media import DecodedImages
 from catena.data.media_batches import RowStore
 from catena.data.readers.captions import CaptionedPicture
 from catena.data.reading import ReadCounter
-from catena.data.vocabulary import UNK
 from catena.draw.picture import Picture
 from catena.errors import ConfigError, DataError
 from catena.metrics.measure import Metric
 from catena.randomness import Randomness
-from catena.search.config import BaseSearchConfig, BeamConfig, GreedyConfig
-from catena.search.overrides import truncation_warning, with_max_length
+from catena.search.config import BaseSearchConfig, GreedyConfig
+from catena.search.overrides import best_search, truncation_warning, with_max_length
 from catena.seq2seq.caption import CaptionModel, GridReader, PictureSource
-from catena.seq2seq.caption_config import FeatureEncoderConfig
-from catena.tasks.base import BaseTask, DataParts, Origin, blocks
+from catena.tasks.base import BaseTask, Origin, blocks
 from catena.tasks.caption.config import NEXT_COMMANDS, CaptionConfig, CaptionOptions
 from catena.tasks.caption.data import (
     CaptionExample,
@@ -42,13 +38,13 @@ from catena.tasks.caption.data import (
     list_pictures,
     load_examples,
     load_parts,
-    open_feature_file,
     split_key,
 )
 from catena.tasks.caption.encoding import CaptionEncoding
-from catena.tasks.caption.evaluation import CaptionEvaluation, find_metric, missing_metrics
+from catena.tasks.caption.evaluation import CaptionEvaluation, find_metric
 from catena.tasks.caption.picture import draw_attention, sketch_attention
 from catena.tasks.caption.predict import CaptionPrediction
+from catena.tasks.caption.prepare import complete_config, describe_rows, start_encoder, without_long
 from catena.tasks.caption.search import CaptionSearch, build_source, pixel_source
 from catena.tasks.neural import Dataset, NetworkTraining, NeuralTask, PlannedEpoch
 from catena.tasks.sources import Sources
@@ -145,22 +141,7 @@ class CaptionTask(NeuralTask[CaptionConfig, CaptionExample, CaptionPrediction, C
 
     @classmethod
     def complete(cls, config: CaptionConfig, note: Callable[[str], None]) -> CaptionConfig:
-        """The config with the sizes of features, or the encoder of a run, and without metrics that are missing."""
-        updates: dict[str, Any] = {}
-        features = open_feature_file(config)
-        if features is not None and isinstance(config.model.encoder, FeatureEncoderConfig):
-            n_positions, d = features.largest_shape()
-            encoder = config.model.encoder.model_copy(update={"d_features": d, "n_positions": n_positions})
-            updates["model"] = config.model.model_copy(update={"encoder": encoder})
-        if config.model.encoder_run is not None:
-            theirs: Any = _picture_config(config.model.encoder_run)
-            updates["model"] = config.model.model_copy(
-                update={"encoder": theirs.model.encoder, "input": theirs.model.input}
-            )
-        if config.evaluation.pictures and (line := missing_metrics()):
-            note(f"{line}; perplexity chooses the best checkpoint")
-            updates["evaluation"] = config.evaluation.model_copy(update={"pictures": 0})
-        return config.model_copy(update=updates)
+        return complete_config(config, note)
 
     @classmethod
     def prepare(cls, config: CaptionConfig, sources: Sources[CaptionExample], origin: Origin) -> NetworkTraining:
@@ -174,33 +155,13 @@ class CaptionTask(NeuralTask[CaptionConfig, CaptionExample, CaptionPrediction, C
             encoding = CaptionEncoding.fit(config, captions)
         origin.randomness.seed_torch("weights")
         task = cls(config, encoding, CaptionModel(config.model, encoding.sides(len(captions))))
-        task._start_encoder(contents, parts["train"])
+        start_encoder(task.model, config.model, contents, parts["train"])
         made = {part: task._rows(contents, [pictures[i] for i in index], index) for part, index in parts.items()}
-        made["train"], n_long = _without_long(made["train"], config.data.max_length)
+        made["train"], n_long = without_long(made["train"], config.data.max_length)
         lines.append(sources.counter.counts(len(pictures)).sentence())
-        lines += task._describe_data(made, n_long)
+        lines += describe_rows(made, n_long, config.data.max_length)
+        lines += [f"vocabulary: {len(encoding.vocabulary):,} words", task._describe_grid()]
         return NetworkTraining(task, Dataset(made["train"], made["dev"], made["test"], lines), origin.randomness)
-
-    def training_parts(self, sources: Sources[CaptionExample]) -> DataParts[CaptionExample]:
-        pictures, contents, index = load_parts(self.config, sources)
-        made = [CaptionExample(one.path, one.captions, one.place, x) for one, x in zip(pictures, contents, strict=True)]
-        return DataParts(*([made[i] for i in index[part]] for part in ("train", "dev", "test")))
-
-    def _start_encoder(self, contents: Any, train: np.ndarray) -> None:
-        """Set the statistics of pixels, or copy the weights of a classifier of pictures."""
-        reader = self.model.pictures
-        if not isinstance(reader, GridReader):
-            return
-        if self.config.model.encoder_run is None:
-            images = DecodedImages(np.asarray(contents), train.astype(np.int64))
-            reader.pixels.set(*map(torch.tensor, images.statistics()))
-            return
-        from catena.tasks.runs import load_task
-
-        theirs: Any = load_task(Path(self.config.model.encoder_run), "cpu").network
-        reader.pixels.load_state_dict(theirs.network.norm.state_dict())
-        weights, own = theirs.network.encoder.state_dict(), reader.network.state_dict()
-        reader.network.load_state_dict({name: weights[name] for name in own})
 
     @classmethod
     def fit_encoding(cls, config: CaptionConfig, train: Sequence[CaptionExample], origin: Origin) -> CaptionEncoding:
@@ -225,20 +186,6 @@ class CaptionTask(NeuralTask[CaptionConfig, CaptionExample, CaptionPrediction, C
         targets = [self.encoding.ids(caption) for _, caption in pairs]
         lengths = np.array([len(ids) for ids in targets], np.int64)
         return CaptionRows(contents, pictures, own, np.array([i for i, _ in pairs], np.int64), targets, lengths)
-
-    def _describe_data(self, parts: dict[str, CaptionRows], n_long: int) -> list[str]:
-        lines = []
-        for part, rows in parts.items():
-            if len(rows):
-                mean = rows.lengths.mean() - 1
-                lines.append(f"{part}: {len(rows.pictures):,} pictures, {len(rows):,} captions, {mean:.1f} words each")
-        if n_long:
-            longest = self.config.data.max_length
-            lines.append(f"{n_long:,} captions of train are longer than max_length={longest} and left out")
-        dev = np.concatenate(parts["dev"].targets)
-        unknown = f"{100 * (dev == UNK).mean():.1f} % of dev are unknown"
-        grid = f"{self.model.n_positions} positions of {self.model.pictures.d_out} values"
-        return [*lines, f"vocabulary: {len(self.encoding.vocabulary):,} words; {unknown}", f"a picture has {grid}"]
 
     # --- training -----------------------------------------------------------------------------------------------------
 
@@ -300,7 +247,7 @@ class CaptionTask(NeuralTask[CaptionConfig, CaptionExample, CaptionPrediction, C
         evaluation, longest = self.config.evaluation, self.config.search.max_length
         search: BaseSearchConfig = GreedyConfig(max_length=longest)
         if evaluation.dev_beam_size > 1:
-            search = best_dev_search(self.config.search, evaluation.dev_beam_size, longest)
+            search = best_search(self.config.search, 1, evaluation.dev_beam_size)
         return self._evaluate(rows, self._spaced(rows), search)
 
     def _spaced(self, rows: CaptionRows) -> np.ndarray:
@@ -386,9 +333,12 @@ class CaptionTask(NeuralTask[CaptionConfig, CaptionExample, CaptionPrediction, C
         return [
             f"a model of captions with {model.kind} attention over {model.encoder.kind}{blind}: "
             f"{self.n_parameters:,} parameters",
-            f"a picture has {self.model.n_positions} positions of {self.model.pictures.d_out} values",
+            self._describe_grid(),
             f"{len(vocabulary):,} words; the most frequent: {' '.join(vocabulary.tokens(frequent))}",
         ]
+
+    def _describe_grid(self) -> str:
+        return f"a picture has {self.model.n_positions} positions of {self.model.pictures.d_out} values"
 
     def draw(self, example: CaptionExample, options: CaptionOptions) -> Picture:
         """The picture with the part that each word attends to, one panel for each word."""
@@ -427,39 +377,6 @@ class CaptionTask(NeuralTask[CaptionConfig, CaptionExample, CaptionPrediction, C
         return CaptionTask(self.config, self.encoding, self.model, more)
 
 
-def best_dev_search(own: BaseSearchConfig, beam_size: int, max_length: int) -> BaseSearchConfig:
-    """The beam search of a config with another beam size; a plain one if it has no beam."""
-    if isinstance(own, BeamConfig):
-        return own.model_copy(update={"beam_size": beam_size})
-    return BeamConfig(beam_size=beam_size, normalize="gnmt", max_length=max_length)
-
-
 def _reads(config: CaptionConfig) -> Any:
     """What determines the contents of pictures."""
     return config.data.features or config.model.input
-
-
-def _without_long(rows: CaptionRows, longest: int) -> tuple[CaptionRows, int]:
-    """The rows without captions of more than ``longest`` tokens, and their number."""
-    kept = np.flatnonzero(rows.lengths <= longest + 1)
-    if not len(kept):
-        raise DataError(f"Every caption of train is longer than max_length={longest}. Raise data.max_length.")
-    made = replace(
-        rows, rows=rows.rows[kept], targets=[rows.targets[i] for i in kept.tolist()], lengths=rows.lengths[kept]
-    )
-    return made, len(rows) - len(kept)
-
-
-def _picture_config(run: str) -> Any:
-    """The config of a run that classifies pictures."""
-    from catena.tasks.spec import read_spec
-
-    path = open_checkpoint(Path(run)).folder / CONFIG
-    spec = read_spec(path)
-    config: Any = spec.load_config(path)
-    if spec.name != "classify" or config.model.kind != "picture":
-        raise ConfigError(
-            f"model.encoder_run must be a run of 'catena train classify' on pictures, got {run}, which is of the task "
-            f"{spec.name}. Train one on a folder of pictures."
-        )
-    return config
