@@ -31,6 +31,17 @@ from torch import Tensor
 from catena.errors import ShapeError
 
 
+def broadcast_shapes(*shapes: Sequence[int]) -> torch.Size:
+    """The shape that tensors of these shapes broadcast to. Raise RuntimeError if there is none.
+
+    ``torch.broadcast_shapes`` does the same, but its first call imports sympy, which takes a second.
+    """
+    if torch.compiler.is_compiling() or not shapes:
+        return torch.broadcast_shapes(*shapes)
+    one = torch.empty(())
+    return torch.broadcast_tensors(*(one.expand(tuple(shape)) for shape in shapes))[0].shape
+
+
 def match_shape(name: str, shape: tuple[int, ...], axes: str, **known: int) -> dict[str, int]:
     """Match a shape with an axis string such as ``"b t d"`` and return the size of every letter.
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from catena._lazy import LazyModule
 from catena.errors import LimitError
 from catena.grammar.binary import HELPER
 from catena.grammar.chart import Chart, Matches, used_symbols
@@ -24,8 +25,8 @@ from catena.grammar.derivation import Derivation
 from catena.grammar.epsilon_removal import EpsilonClosure
 from catena.grammar.forest import WORD, Forest, ForestNode, HyperEdge, Parts
 from catena.grammar.ranking import rank_parses
-from catena.kernels.pcfg.cpu_sparse import fill_best, fill_outside, fill_sums
 
+_kernels = LazyModule("catena.kernels.pcfg.cpu_sparse")
 MOST_NUMBERS = 150_000_000
 """Largest number of entries of a chart: 1.2 GB of doubles."""
 
@@ -56,7 +57,7 @@ def fill_quickly(closed: EpsilonClosure, matches: Matches, beam: Beam | None = N
     if chart.values.shape[-1] == 1 or not matches:
         return chart
     if closed.algebra is BEST:
-        fill_best(chart.values, *_rules(chart), *_barred(chart), *_beam(chart, beam))
+        _kernels.fill_best(chart.values, *_rules(chart), *_barred(chart), *_beam(chart, beam))
         return chart
     values, scales = _sums(chart, beam)
     with np.errstate(divide="ignore"):
@@ -95,7 +96,7 @@ def expectations(
         return None
     log_z = math.log(values[0, len(matches), top]) + scales[0, len(matches)]
     outside, outside_scales = np.zeros_like(values), np.full_like(scales, NEVER)
-    fill_outside(outside, outside_scales, values, scales, *_rules(chart, plain=True), top)
+    _kernels.fill_outside(outside, outside_scales, values, scales, *_rules(chart, plain=True), top)
     with np.errstate(divide="ignore"):
         np.log(values, out=chart.values)
     chart.values[:] += np.where(np.isfinite(scales), scales, 0.0)[..., None]
@@ -286,5 +287,5 @@ def _beam(chart: Chart, beam: Beam | None) -> tuple[np.ndarray, float]:
 def _sums(chart: Chart, beam: Beam | None) -> tuple[Float[np.ndarray, "t u c"], Float[np.ndarray, "t u"]]:
     prior, width = _beam(chart, beam)
     values, scales = np.exp(chart.values), np.full(chart.values.shape[:2], NEVER)
-    fill_sums(values, scales, *_rules(chart, plain=True), *_barred(chart), np.exp(prior), math.exp(-width))
+    _kernels.fill_sums(values, scales, *_rules(chart, plain=True), *_barred(chart), np.exp(prior), math.exp(-width))
     return values, scales

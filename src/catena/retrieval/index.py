@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float32, Int64
 
+from catena.accelerators import can_skip_kernels
 from catena.errors import CheckpointError, DataError
-from catena.kernels.top_k.cpu_nearest import keep_best
 from catena.retrieval.terms import TermWeights
 
 BLOCK = 1 << 14
@@ -164,9 +164,22 @@ def search(
         for low in range(0, len(part), block):
             high = min(low + block, len(part))
             found = np.ascontiguousarray(part.block(queries, low, high), np.float32)
-            keep_best(found, np.ones(high - low, np.float32), low, scores, indices)
+            _keep_best(found, low, scores, indices)
     order = np.lexsort((indices, -scores), axis=1)
     return np.take_along_axis(scores, order, 1), np.take_along_axis(indices, order, 1)
+
+
+def _keep_best(found: Float32[np.ndarray, "n b"], low: int, scores: np.ndarray, indices: np.ndarray) -> None:
+    """Bring the scores of a block of texts that begins at ``low`` into the best so far, in place."""
+    if not can_skip_kernels(1000 + found.size // 5):
+        from catena.kernels.top_k.cpu_nearest import keep_best
+
+        keep_best(found, np.ones(found.shape[1], np.float32), low, scores, indices)
+        return
+    here = np.broadcast_to(np.arange(low, low + found.shape[1]), found.shape)
+    every, places = np.concatenate((scores, found), 1), np.concatenate((indices, here), 1)
+    order = np.lexsort((places, -every), axis=1)[:, : scores.shape[1]]
+    scores[:], indices[:] = np.take_along_axis(every, order, 1), np.take_along_axis(places, order, 1)
 
 
 def _mapped(path: Path) -> np.ndarray:

@@ -31,7 +31,7 @@ from torch import Tensor
 
 from catena.errors import ShapeError
 from catena.numerics import NEG_INF, without_nan
-from catena.shapes import can_read_values, can_use_control_flow
+from catena.shapes import broadcast_shapes, can_read_values, can_use_control_flow
 from catena.structure.checks import check_count, check_generator
 from catena.structure.semirings import KBestSemiring, LogSemiring, MaxSemiring, SamplingSemiring, Semiring
 from catena.structure.tensors import (
@@ -375,7 +375,7 @@ class StructuredDistribution(ABC):
     def _spread_over(self: S, *batches: torch.Size) -> S:
         """A copy with every score tensor expanded to all batch axes."""
         try:
-            batch = torch.broadcast_shapes(*batches)
+            batch = broadcast_shapes(*batches)
         except RuntimeError:
             sizes = " and ".join(str(list(x)) for x in batches)
             raise ShapeError(
@@ -414,7 +414,7 @@ class StructuredDistribution(ABC):
     def _same_structures(self: S, other: StructuredDistribution) -> S:
         found = self._same_kind(other)
         try:
-            torch.broadcast_shapes(self.batch_shape, found.batch_shape)
+            broadcast_shapes(self.batch_shape, found.batch_shape)
         except RuntimeError:
             raise ShapeError(
                 f"The batch axes of other must broadcast to {list(self.batch_shape)}, got {list(found.batch_shape)}. "

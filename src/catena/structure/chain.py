@@ -18,7 +18,7 @@ from torch import Tensor
 
 from catena.errors import DataError, ShapeError
 from catena.numerics import NEG_INF
-from catena.shapes import as_int64, can_read_values, check_mask, mask_from_lengths
+from catena.shapes import as_int64, broadcast_shapes, can_read_values, check_mask, mask_from_lengths
 from catena.structure.backend import can_use_kernels
 from catena.structure.base import SemiringDistribution, StructuredDistribution, TopK
 from catena.structure.checks import (
@@ -410,7 +410,7 @@ def _grouped(x: Tensor, batch: torch.Size, own: tuple[int, ...], shared: bool) -
 
 def _at(table: Tensor, tags: Tensor) -> Tensor:
     """``table[..., i, tags[..., i]]``, broadcast from the right."""
-    shape = torch.broadcast_shapes(table.shape[:-1], tags.shape)
+    shape = broadcast_shapes(table.shape[:-1], tags.shape)
     table = table.expand(*shape, table.shape[-1])
     return table.gather(-1, tags.expand(shape)[..., None])[..., 0]
 

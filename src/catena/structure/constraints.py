@@ -17,6 +17,7 @@ from torch import Tensor
 from catena.errors import ConfigError, ImpossibleError, ShapeError
 from catena.numerics import NEG_INF
 from catena.registry import did_you_mean
+from catena.shapes import broadcast_shapes
 from catena.structure.base import StructuredDistribution
 
 OnInfeasible = Literal["error", "-inf"]
@@ -129,7 +130,7 @@ def mask_scores(name: str, scores: Float[Tensor, "..."], allowed: Bool[Tensor, "
         kind = f"dtype {allowed.dtype}" if isinstance(allowed, Tensor) else f"{type(allowed).__name__}"
         raise ShapeError(f"The mask {name} of a constraint must be a bool tensor, got {kind}. Use True for allowed.")
     try:
-        fits = torch.broadcast_shapes(scores.shape, allowed.shape) == scores.shape
+        fits = broadcast_shapes(scores.shape, allowed.shape) == scores.shape
     except RuntimeError:
         fits = False
     if not fits:

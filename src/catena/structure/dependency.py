@@ -22,7 +22,7 @@ from torch import Tensor
 
 from catena.errors import ShapeError
 from catena.numerics import NEG_INF, log_sum_exp, masked_softmax, without_nan
-from catena.shapes import check_mask, mask_from_lengths
+from catena.shapes import broadcast_shapes, check_mask, mask_from_lengths
 from catena.structure.backend import can_use_kernels
 from catena.structure.base import StructuredDistribution, TopK
 from catena.structure.checks import check_floating, check_tensors, set_lengths, validate_structures
@@ -295,7 +295,7 @@ class DependencyDistribution(StructuredDistribution):
         """The summed scores of trees, without a check that they are trees; -inf if a real word has head -1."""
         heads, labels = self._split(y)
         n = self.arcs.shape[-1]
-        batch = torch.broadcast_shapes(self.batch_shape, heads.shape[:-1])
+        batch = broadcast_shapes(self.batch_shape, heads.shape[:-1])
         table = self.arcs[..., :, 1:].expand(*batch, n, n - 1)
         index = heads.clamp(0, n - 1).expand(*batch, n - 1)
         picked = table.gather(-2, index[..., None, :])[..., 0, :]
@@ -309,7 +309,7 @@ class DependencyDistribution(StructuredDistribution):
         """``[..., t, k]``: the scores of the labels of the arc to each word, given its head."""
         assert self.labels is not None
         *_, n, _, k = self.labels.shape
-        batch = torch.broadcast_shapes(self.labels.shape[:-3], heads.shape[:-1])
+        batch = broadcast_shapes(self.labels.shape[:-3], heads.shape[:-1])
         table = self.labels[..., :, 1:, :].expand(*batch, n, n - 1, k)
         index = heads.clamp(0, n - 1).expand(*batch, n - 1)
         return table.gather(-3, index[..., None, :, None].expand(*batch, 1, n - 1, k))[..., 0, :, :]

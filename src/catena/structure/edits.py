@@ -19,13 +19,15 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from catena._lazy import LazyModule
 from catena.errors import ShapeError
-from catena.kernels.edits.cpu import best_edits, following
-from catena.kernels.edits.cpu_search import strings
 from catena.kernels.edits.ops import diverges, log_sum
 from catena.numerics import NEG_INF
 from catena.shapes import as_int64, can_read_values, checked_lengths, mask_from_lengths
 from catena.structure.checks import check_floating, check_tensors, set_lengths
+
+_kernels = LazyModule("catena.kernels.edits.cpu")
+_search = LazyModule("catena.kernels.edits.cpu_search")
 
 DELETE, INSERT, SUBSTITUTE = 0, 1, 2
 
@@ -156,11 +158,12 @@ class EditLattice:
         if _has_nan(ins[: length + 1], sub[:length], dele[:length], end):
             return [], False
         beta = np.empty((length + 1, len(end)))
-        if not following(sub, ins, dele, end, length, beta):
+        if not _kernels.following(sub, ins, dele, end, length, beta):
             raise diverges(r)
         room = 2 * length + 10 if most is None else most
         found, lengths, scores = np.empty(n * room, np.int64), np.empty(n, np.int64), np.empty(n)
-        count, dropped = strings(sub, ins, dele, end, beta, length, n, max(width, n), room, found, lengths, scores)
+        sizes = (length, n, max(width, n), room)
+        count, dropped = _search.strings(sub, ins, dele, end, beta, *sizes, found, lengths, scores)
         listed = [
             EditTarget(tuple(found[k * room : k * room + lengths[k]].tolist()), float(scores[k] - beta[0, 0]))
             for k in range(count)
@@ -190,7 +193,7 @@ class EditLattice:
         if _has_nan(*read):
             return None
         edits = np.empty(length + len(y), np.int64)
-        count = best_edits(sub, ins, dele, y, length, edits)
+        count = _kernels.best_edits(sub, ins, dele, y, length, edits)
         return None if count < 0 else edits[:count].tolist()
 
 

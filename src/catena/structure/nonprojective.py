@@ -18,6 +18,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from catena.accelerators import can_skip_kernels
 from catena.kernels.dependency.reference import nonprojective_log_partition, nonprojective_marginals
 from catena.numerics import NEG_INF
 from catena.structure.backend import can_use_kernels
@@ -93,7 +94,7 @@ class NonProjectiveTree(DependencyDistribution):
         return self.log_partition(), pull(chances)
 
     def _argmax(self) -> Int[Tensor, "..."]:
-        if can_use_kernels(*self.score_tensors()):
+        if can_use_kernels(*self.score_tensors()) and not can_skip_kernels(2000 + 5 * self.arcs.numel()):
             from catena.kernels.dependency.ops_nonprojective import best
         else:
             from catena.structure.nonprojective_search import best

@@ -41,6 +41,7 @@ from torch import Tensor
 
 from catena.errors import DivergentSumError
 from catena.numerics import NEG_INF, log1mexp, log_sum_exp, masked_softmax
+from catena.shapes import broadcast_shapes
 from catena.structure.tensors import uniform_like
 
 _Elements = Shaped[Tensor, "..."]
@@ -424,7 +425,7 @@ class ProductSemiring(Semiring):
     def join(self, left: _Elements, right: _Elements) -> _Elements:
         """The inverse of :meth:`split`, with both converted to one dtype."""
         a, b = self._aligned(_packed(self.left, left), _packed(self.right, right))
-        shape = torch.broadcast_shapes(a.shape[1:], b.shape[1:])
+        shape = broadcast_shapes(a.shape[1:], b.shape[1:])
         dtype = torch.promote_types(a.dtype, b.dtype)
         return torch.cat((a.to(dtype).expand(-1, *shape), b.to(dtype).expand(-1, *shape)))
 

@@ -19,9 +19,9 @@ from pathlib import Path
 
 import numpy as np
 
+from catena._lazy import LazyModule
 from catena.data.vocabulary import Vocabulary
 from catena.errors import CheckpointError, DataError
-from catena.kernels.joint.cpu_search import joint_ngram_search
 from catena.lm.base import SPECIALS
 from catena.lm.ngram.model import NgramModel
 from catena.transduction.alignment import AlignedPairs, Aligner, JointUnit, Moves, OffsetArray, SymbolArray
@@ -29,6 +29,7 @@ from catena.transduction.alphabet import Alphabet, written
 from catena.transduction.base import Link, StringTransducer, SymbolSequence, TransducedString
 from catena.transduction.config import JointConfig
 
+_kernels = LazyModule("catena.kernels.joint.cpu_search")
 _SKIP = -25.0
 """Log of the penalty for skipping a source symbol that no unit can read at its position."""
 _NONE = np.empty(0, np.int32)
@@ -186,7 +187,7 @@ class JointModel(StringTransducer):
             np.empty(max(1, wanted), np.int64),
             np.empty(max(1, wanted)),
         )
-        n, total = joint_ngram_search(
+        n, total = _kernels.joint_ngram_search(
             *packed._arrays, int(self.ngrams.start(1)[0]), self.ngrams.end, rows, text, self._candidates(x, skips),
             len(x), _NONE if y is None else np.array(y, np.int32), int(y is not None), self.insertions, beam, most,
             _SKIP, wanted, found, lengths, scores,

@@ -10,7 +10,8 @@ import pytest
 
 from catena.accelerators import start_cold
 from catena.data.examples import SourceLocation
-from catena.tasks.tag.chains import ChainScores, ScoredChainDistribution
+from catena.tasks.tag.chain_scores import ChainScores
+from catena.tasks.tag.chains import ScoredChainDistribution
 from catena.tasks.tag.config import TagConfig
 from catena.tasks.tag.data import TaggedSentence, fit_tags
 from catena.tasks.tag.features.dictionary import FeatureDictionary

@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from catena.accelerators import can_skip_kernels
 from catena.kernels.common.threads import in_row_blocks
 
 MAX_ROWS = 2048
@@ -43,6 +44,7 @@ class PackedLinear:
             and not torch.jit.is_tracing()
             and x.shape[0] <= MAX_ROWS
             and weight.numel() <= MAX_WEIGHTS
+            and not can_skip_kernels(100 + weight.numel() // 1000)
         )
 
     def is_current(self, weight: Float[Tensor, "d_out d_in"]) -> bool:

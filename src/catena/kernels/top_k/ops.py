@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from catena.accelerators import can_skip_kernels
 from catena.kernels.common.threads import in_row_blocks
 
 MIN_WIDTH = 256
@@ -27,6 +28,9 @@ def largest(x: Float[Tensor, "n v"], k: int) -> tuple[Float[Tensor, "n k"], Int[
     if plain or v < MIN_WIDTH or not 0 < k <= MAX_K:
         found = x.topk(k, dim=1)
         return found.values, found.indices
+    if can_skip_kernels(100 + n * v // 10):
+        ranked = x.sort(dim=1, descending=True, stable=True)
+        return ranked.values[:, :k], ranked.indices[:, :k]
     from catena.kernels.top_k.cpu import find_largest
 
     rows = np.ascontiguousarray(x.numpy())

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
+from catena._lazy import LazyModule
 from catena.errors import DataError
-from catena.kernels.geometry.cpu import MOST_FOR_TOURS, hulls, tours, triangulations
 from catena.metrics.measure import Metric
 from catena.metrics.points import (
     AREA,
@@ -28,6 +28,7 @@ from catena.metrics.points import (
     same_values,
 )
 
+_kernels = LazyModule("catena.kernels.geometry.cpu")
 _Answers = tuple[Int[np.ndarray, "n t"], Int[np.ndarray, " n"]]
 """Positions, padded with 0, and their lengths."""
 
@@ -54,23 +55,23 @@ def _sorted(points: Float[np.ndarray, "n s f"], sizes: Int[np.ndarray, " n"]) ->
     return np.argsort(np.where(beyond, np.inf, points[..., 0]), axis=1, kind="stable"), sizes.copy()
 
 
-def _by(loop: Callable[..., None], room: Callable[[int], int]) -> Callable[..., _Answers]:
+def _by(loop: str, room: Callable[[int], int]) -> Callable[..., _Answers]:
     def solve(points: Float[np.ndarray, "n s f"], sizes: Int[np.ndarray, " n"]) -> _Answers:
         n, s, _ = points.shape
         found, lengths = np.zeros((n, room(s)), np.int64), np.zeros(n, np.int64)
-        loop(np.ascontiguousarray(points), np.ascontiguousarray(sizes, np.int64), found, lengths)
+        getattr(_kernels, loop)(np.ascontiguousarray(points), np.ascontiguousarray(sizes, np.int64), found, lengths)
         return found[:, : max(int(lengths.max(initial=0)), 1)], lengths
 
     return solve
 
 
 def _toured(points: Float[np.ndarray, "n s f"], sizes: Int[np.ndarray, " n"]) -> _Answers:
-    if points.shape[1] > MOST_FOR_TOURS:
+    if points.shape[1] > _kernels.MOST_FOR_TOURS:
         raise DataError(
-            f"A set must have at most {MOST_FOR_TOURS} points to compute its shortest round trip, got "
+            f"A set must have at most {_kernels.MOST_FOR_TOURS} points to compute its shortest round trip, got "
             f"{points.shape[1]}. Lower data.size, or use files with targets."
         )
-    return _by(tours, lambda s: s)(points, sizes)
+    return _by("tours", lambda s: s)(points, sizes)
 
 
 PROBLEMS: dict[str, PointProblem] = {
@@ -79,13 +80,13 @@ PROBLEMS: dict[str, PointProblem] = {
         "order", {"exact": exact("values", same_values), "position_error": POSITION_ERROR}, n_features=1, solve=_sorted
     ),
     "hull": PointProblem(
-        "ring", {"exact": exact("ring", same_ring), "area": AREA}, n_features=2, solve=_by(hulls, lambda s: s + 2)
+        "ring", {"exact": exact("ring", same_ring), "area": AREA}, n_features=2, solve=_by("hulls", lambda s: s + 2)
     ),
     "delaunay": PointProblem(
         "triples",
         {"triangles": TRIANGLES, "exact": exact("triangles", same_triangles)},
         n_features=2,
-        solve=_by(triangulations, lambda s: 3 * max(2 * s - 5, 1)),
+        solve=_by("triangulations", lambda s: 3 * max(2 * s - 5, 1)),
     ),
     "tsp": PointProblem(
         "order", {"length_ratio": LENGTH_RATIO, "exact": exact("ring", same_ring)}, n_features=2, solve=_toured

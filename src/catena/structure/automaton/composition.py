@@ -15,10 +15,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from catena._lazy import LazyModule
 from catena.errors import LimitError, ShapeError
-from catena.kernels.automaton.cpu_compose import compose_graphs, composed_sums
-from catena.kernels.automaton.cpu_graph import useful
 from catena.kernels.common.ops import needs_grad
+from catena.shapes import broadcast_shapes
 from catena.structure.automaton.failures import expand_failures, failed_finals, failure_targets, failure_weights
 from catena.structure.automaton.segments import with_one
 from catena.structure.automaton.topology import IntArray, Topology
@@ -27,6 +27,8 @@ from catena.structure.automaton.wfsa import EPSILON, Automaton, check_same_semir
 from catena.structure.backend import can_use_kernels
 from catena.structure.semirings import LogSemiring, MaxSemiring, Semiring, TropicalSemiring
 
+_graph = LazyModule("catena.kernels.automaton.cpu_graph")
+_compose = LazyModule("catena.kernels.automaton.cpu_compose")
 _MAX_STATES = 50_000_000
 
 
@@ -79,7 +81,8 @@ def compose(a: Automaton, b: Automaton, limit: int = _MAX_STATES) -> Automaton:
     b_final = failed_finals(b, targets, chain) if chain else b.final
     pairs = _paired(a, b, targets, limit)
     ends = _chosen(semiring, a.final, pairs.p, b_final, pairs.q)
-    kept = useful(pairs.source, pairs.target, pairs.begins, nonzero(semiring, ends).astype(np.int64)).astype(bool)
+    ending = nonzero(semiring, ends).astype(np.int64)
+    kept = _graph.useful(pairs.source, pairs.target, pairs.begins, ending).astype(bool)
     pairs = pairs.restricted(kept)
     weight = _chosen(semiring, with_one(semiring, a.weight), pairs.left, with_one(semiring, b.weight), pairs.right)
     if chain:
@@ -112,7 +115,7 @@ def intersect(a: Automaton, b: Automaton, limit: int = _MAX_STATES) -> Automaton
 def _check_batch(a: Automaton, b: Automaton) -> None:
     leads = [m.semiring.shape(m.weight)[:-1] for m in (a, b)]
     try:
-        torch.broadcast_shapes(*leads)
+        broadcast_shapes(*leads)
     except RuntimeError:
         raise ShapeError(
             f"The batch axes of the automata must broadcast, got {list(leads[0])} and {list(leads[1])}. Use the same "
@@ -125,7 +128,7 @@ def _paired(a: Automaton, b: Automaton, failures: IntArray, limit: int) -> State
     silent = np.bincount(a.topology.source[a.topology.output == EPSILON], minlength=a.n_states)
     stuck = (silent == np.diff(left.starts)) & ~nonzero(a.semiring, a.final)
     from_a, from_b = (np.flatnonzero(nonzero(m.semiring, m.initial)) for m in (a, b))
-    states, arcs = compose_graphs(
+    states, arcs = _compose.compose_graphs(
         left.starts, left.labels, left.targets, (silent > 0).astype(np.int64), stuck.astype(np.int64), from_a,
         right.starts, right.labels, right.targets, failures, from_b, limit,
     )  # fmt: skip
@@ -167,7 +170,7 @@ def _in_one_go(a: Automaton, b: Automaton, limit: int) -> Automaton:
     weights = [
         x.detach().double().contiguous().numpy() for x in (a.weight, a.initial, a.final, b.weight, b.initial, b.final)
     ]
-    n, source, target, read, written, *found = composed_sums(
+    n, source, target, read, written, *found = _compose.composed_sums(
         left.starts, left.labels, left.targets, left.arcs, a.topology.input, *weights[:3],
         right.starts, right.labels, right.targets, right.arcs, b.topology.output, *weights[3:], zero, limit,
     )  # fmt: skip

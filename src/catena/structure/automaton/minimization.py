@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from catena._lazy import LazyModule
 from catena.errors import DivergentSumError
-from catena.kernels.automaton.cpu_minimize import refine_partition
 from catena.structure.automaton.determinization import (
     check_comparable,
     is_deterministic,
@@ -25,6 +25,8 @@ from catena.structure.automaton.topology import Topology
 from catena.structure.automaton.weights import nonzero
 from catena.structure.automaton.wfsa import Automaton, check_numbers
 from catena.structure.semirings import BooleanSemiring
+
+_minimize = LazyModule("catena.kernels.automaton.cpu_minimize")
 
 
 def minimize(machine: Automaton, tolerance: float | None = None) -> Automaton:
@@ -50,7 +52,7 @@ def minimize(machine: Automaton, tolerance: float | None = None) -> Automaton:
         return machine
     label = distinct(label_pairs(t)[0], distinct(quantize_weights(machine.weight, size))[1])[1]
     kind = distinct(quantize_weights(machine.final, size))[1]
-    block = refine_partition(t.source, t.target, label, kind)
+    block = _minimize.refine_partition(t.source, t.target, label, kind)
     chosen = np.empty(block.max() + 1, np.int64)
     chosen[block[::-1]] = np.arange(t.n_states)[::-1]
     arcs = np.flatnonzero(np.isin(t.source, chosen))

@@ -21,7 +21,7 @@ from torch import Tensor
 from catena.errors import DataError, ShapeError
 from catena.kernels.automaton.ops import log_gradient
 from catena.numerics import NEG_INF
-from catena.shapes import can_read_values, can_use_control_flow
+from catena.shapes import broadcast_shapes, can_read_values, can_use_control_flow
 from catena.structure.automaton.distance import invalid_totals, log_total
 from catena.structure.automaton.failures import expand_failures
 from catena.structure.automaton.path_search import (
@@ -164,7 +164,7 @@ class PathDistribution(StructuredDistribution):
 
     @property
     def batch_shape(self) -> torch.Size:
-        return torch.broadcast_shapes(*(x.shape[:-1] for x in (self.weight, self.initial, self.final)))
+        return broadcast_shapes(*(x.shape[:-1] for x in (self.weight, self.initial, self.final)))
 
     def score_tensors(self) -> tuple[Tensor, Tensor, Tensor]:
         return self.weight, self.initial, self.final

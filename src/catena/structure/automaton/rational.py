@@ -10,11 +10,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from catena.kernels.automaton.cpu_graph import useful
+from catena._lazy import LazyModule
 from catena.structure.automaton.failures import expand_failures
 from catena.structure.automaton.topology import IntArray, Topology
 from catena.structure.automaton.weights import nonzero
 from catena.structure.automaton.wfsa import EPSILON, Automaton, check_same_batch, check_same_semiring
+
+_graph = LazyModule("catena.kernels.automaton.cpu_graph")
 
 
 def union(*machines: Automaton) -> Automaton:
@@ -131,7 +133,7 @@ def connect(machine: Automaton) -> Automaton:
     semiring, t = machine.semiring, machine.topology
     begins, ends = (nonzero(semiring, x).astype(np.int64) for x in (machine.initial, machine.final))
     alive = nonzero(semiring, machine.weight)
-    kept = useful(t.source[alive], t.target[alive], begins, ends).astype(bool)
+    kept = _graph.useful(t.source[alive], t.target[alive], begins, ends).astype(bool)
     return restrict_states(machine, kept, alive)
 
 

@@ -14,8 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from catena.kernels.automaton.cpu_graph import analyze_graph
+from catena._lazy import LazyModule
 from catena.structure.automaton.segments import IntArray, Segments
+
+_graph = LazyModule("catena.kernels.automaton.cpu_graph")
 
 
 class ArcGraph(NamedTuple):
@@ -67,7 +69,7 @@ class Topology:
     @cached_property
     def graph(self) -> ArcGraph:
         """Strongly connected components, their topological order, and the arcs of each state."""
-        return ArcGraph(*analyze_graph(self.source, self.target, self.n_states))
+        return ArcGraph(*_graph.analyze_graph(self.source, self.target, self.n_states))
 
     @property
     def graph_arrays(self) -> list[IntArray]:
@@ -215,7 +217,7 @@ def _blocks(topology: Topology, inside: IntArray) -> list[Block]:
 
 
 def _levels(source: IntArray, target: IntArray, n: int) -> Levels:
-    depth = analyze_graph(source, target, n)[4]
+    depth = _graph.analyze_graph(source, target, n)[4]
     order = np.argsort(depth, kind="stable")
     position = np.empty(n, np.int64)
     position[order] = np.arange(n)

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int32, Int64
+from jaxtyping import Int32
 
 from catena.accelerators import can_skip_kernels
 from catena.tasks.base import DataParts, Origin
 from catena.tasks.fitted import SteppedTask
 from catena.tasks.sources import Sources
 from catena.tasks.tag.base import TagTask
+from catena.tasks.tag.chain_scores import ChainScores, viterbi_microseconds
 from catena.tasks.tag.config import TagConfig, TagOptions
 from catena.tasks.tag.data import TaggedSentence, limit_length, tag_ids
 from catena.tasks.tag.distribution import ChainDistribution
@@ -31,56 +31,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from catena.structure.chain import LinearChain
-
-_TOKEN_MICROSECONDS, _PAIRS_A_MICROSECOND = 50, 50
-"""Time of a token without kernels, measured: 30 microseconds with 9 tags, 80 with 50 tags."""
-
-
-@dataclass(frozen=True, eq=False)
-class ChainScores:
-    """Scores of the tags of sentences, as :class:`~catena.structure.chain.LinearChain` takes them, in arrays."""
-
-    emissions: Float64[np.ndarray, "b t k"]
-    lengths: Int64[np.ndarray, " b"]
-    transitions: Float64[np.ndarray, "k k"] | None = None
-    start: Float64[np.ndarray, " k"] | None = None
-    end: Float64[np.ndarray, " k"] | None = None
-    steps: Float64[np.ndarray, "b t k k"] | None = None
-
-    def restricted(
-        self, after: Bool[np.ndarray, "k k"], begin: Bool[np.ndarray, " k"], end: Bool[np.ndarray, " k"]
-    ) -> ChainScores:
-        """The scores of the tags that may follow each tag, begin and end a sentence; -inf for all others."""
-        pairs = ((self.transitions, after), (self.start, begin), (self.end, end))
-        moves, first, last = (np.where(mask, 0.0 if table is None else table, -np.inf) for table, mask in pairs)
-        return replace(self, transitions=moves, start=first, end=last)
-
-    def to_chain(self) -> LinearChain:
-        """The distribution over the tags of each sentence."""
-        import torch
-
-        from catena.structure.chain import LinearChain
-
-        tables = (self.transitions, self.start, self.end, self.steps)
-        moves, start, end, steps = (None if x is None else torch.from_numpy(np.array(x)) for x in tables)
-        emissions, lengths = (torch.from_numpy(np.array(x)) for x in (self.emissions, self.lengths))
-        return LinearChain(emissions, moves, start, end, steps, lengths=lengths)
-
-    def best(self, row: int) -> list[int]:
-        """The tags with the largest score in one sentence, -1 if no sequence is possible (Viterbi 1967)."""
-        n, k = int(self.lengths[row]), self.emissions.shape[-1]
-        moves = np.zeros((k, k)) if self.transitions is None else self.transitions
-        scores = self.emissions[row, 0] + (0.0 if self.start is None else self.start)
-        before = []
-        for t in range(1, n):
-            pairs = scores[:, None] + moves + (0.0 if self.steps is None else self.steps[row, t])  # p q
-            before.append(pairs.argmax(0))
-            scores = self.emissions[row, t] + pairs.max(0)
-        scores = scores + (0.0 if self.end is None else self.end)
-        tags = [int(scores.argmax())]
-        for choice in reversed(before):
-            tags.append(int(choice[tags[-1]]))
-        return tags[::-1] if scores.max() > -np.inf else [-1] * n
 
 
 class ChainModel(ABC):
@@ -130,8 +80,7 @@ class ScoredChainDistribution(ChainDistribution):
         return self.scores.to_chain().given(constraint, on_infeasible="-inf")
 
     def best(self) -> list[list[str]]:
-        k = len(self.tagging.names)
-        if not can_skip_kernels(sum(self.lengths) * (_TOKEN_MICROSECONDS + k * k // _PAIRS_A_MICROSECOND)):
+        if not can_skip_kernels(viterbi_microseconds(sum(self.lengths), len(self.tagging.names))):
             return super().best()
         scores = self.scores if self.rules is None else self.scores.restricted(*self.rules)
         return [self._names(scores.best(row), n) for row, n in enumerate(self.lengths)]

@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Bool
 
+from catena.accelerators import can_skip_kernels
 from catena.data.schemes import OUTSIDE, Span, spans_to_tags, tags_to_spans
 from catena.errors import DataError, ImpossibleError
+from catena.tasks.tag.chain_scores import ChainScores, viterbi_microseconds
 from catena.tasks.tag.tag_set import TagSet
 
 if TYPE_CHECKING:
@@ -78,6 +80,10 @@ class ChainDistribution(TagDistribution):
         self.chain, self.tagging, self.lengths = chain, tagging, list(lengths)
 
     def best(self) -> list[list[str]]:
+        k = len(self.tagging.names)
+        if self.chain.mask is None and can_skip_kernels(viterbi_microseconds(sum(self.lengths), k)):
+            scores = ChainScores.of_chain(self.chain)
+            return [self._names(scores.best(row), n) for row, n in enumerate(self.lengths)]
         return [self._names(row, n) for row, n in zip(self.chain.argmax().tolist(), self.lengths, strict=True)]
 
     def n_best(self, n: int) -> list[list[TagStructureValue]]:

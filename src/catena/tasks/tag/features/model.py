@@ -14,7 +14,8 @@ from jaxtyping import Float64, Int64
 
 from catena.accelerators import can_skip_kernels
 from catena.kernels.features import reference
-from catena.tasks.tag.chains import ChainModel, ChainScores
+from catena.tasks.tag.chain_scores import ChainScores
+from catena.tasks.tag.chains import ChainModel
 from catena.tasks.tag.features.dictionary import FeatureDictionary
 from catena.tasks.tag.features.weights import WeightLayout
 from catena.tasks.word_inputs.sentences import Sentence

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float64
 
-from catena.tasks.tag.chains import ChainModel, ChainScores
+from catena.tasks.tag.chain_scores import ChainScores
+from catena.tasks.tag.chains import ChainModel
 from catena.tasks.tag.hmm.symbols import HmmSymbols
 from catena.tasks.word_inputs.sentences import Sentence
 
