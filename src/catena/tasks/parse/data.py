@@ -12,6 +12,8 @@ from catena.data.examples import Columns, ConlluSentence, Example, SourceLocatio
 from catena.data.formats import FORMATS
 from catena.data.readers.brackets import spoken
 from catena.data.reading import ReadCounter
+from catena.data.records import read_texts
+from catena.data.texts import table_of_texts
 from catena.data.tokenize import build_tokenizer
 from catena.errors import DataError, FormatError
 from catena.tasks.parse.config import ParseConfig, ParseDataConfig
@@ -69,6 +71,8 @@ def read_inputs(data: ParseDataConfig, path: Path, counter: ReadCounter) -> Iter
     found = DetectedFormat(data.input_format, "it was chosen")
     if data.input_format == "auto":
         found = detect_format(path, data.encoding)
+        if found.format not in _INPUTS and table_of_texts(path, data.encoding) is not None:
+            return read_texts(path, encoding=data.encoding, counter=counter, keep_empty=True)
         found = found if found.format in _INPUTS else DetectedFormat("text", "lines of text")
     if found.format not in _INPUTS:
         raise FormatError(f"--input-format must be {', '.join(_INPUTS)}, got {found.format!r}. Use one of them.")

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,7 +16,10 @@ from catena.data.formats import FORMATS
 from catena.data.readers.brackets import read as read_brackets
 from catena.data.readers.brackets import spoken
 from catena.data.reading import ReadCounter
+from catena.data.records import read_texts
 from catena.data.schemes import BMES, Span, spans_to_tags
+from catena.data.tables import TABLE_FORMATS
+from catena.data.texts import table_of_texts
 from catena.data.tokenize import build_tokenizer
 from catena.data.vocabulary import Labels
 from catena.errors import DataError, FormatError
@@ -97,7 +100,11 @@ def read_tagged_sentences(
     own = {"conllu": {"heads": False}, "text": {"keep_empty": not gold}}
     options = {**found.options, **own.get(found.format, {})}
     tokenizer = build_tokenizer(config.tokenizer)
-    for example in FORMATS[found.format].read(path, encoding=data.encoding, counter=counter, **options):
+    if found.format in TABLE_FORMATS:
+        examples: Iterator[Any] = read_texts(path, encoding=data.encoding, counter=counter, keep_empty=True)
+    else:
+        examples = FORMATS[found.format].read(path, encoding=data.encoding, counter=counter, **options)
+    for example in examples:
         if not isinstance(example, Text):
             yield from_rows(data, columns, example, gold)
         elif data.segment:
@@ -107,7 +114,7 @@ def read_tagged_sentences(
 
 
 def _input_format(data: TagDataConfig, path: Path) -> DetectedFormat:
-    """The format of a file to predict: one word per line, trees, or else lines of text."""
+    """The format of a file to predict: one word per line, trees, a table of texts, or else lines of text."""
     if data.input_format != "auto":
         if data.input_format not in (*SENTENCES, "brackets", "text"):
             raise FormatError(
@@ -115,7 +122,9 @@ def _input_format(data: TagDataConfig, path: Path) -> DetectedFormat:
             )
         return DetectedFormat(data.input_format, "it was chosen")
     found = seen_format(path, data.encoding)
-    return found if found.format in (*SENTENCES, "brackets") else DetectedFormat("text", "lines of text")
+    if found.format in (*SENTENCES, "brackets"):
+        return found
+    return DetectedFormat(table_of_texts(path, data.encoding) or "text", "texts")
 
 
 _WORD_HEADS = frozenset(("word", "words", "token", "tokens", "form"))
