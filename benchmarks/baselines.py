@@ -1,6 +1,6 @@
 """Compare --baseline with scikit-learn called directly, on texts, digits, pictures and numbers.
 
-    python benchmarks/baselines.py $CATENA_DATA [NAMES…]
+    python benchmarks/baselines.py $CATENA_DATA [NAMES…] [--baseline svm,svm_rbf]
 
 NAMES are sst2, rt, digits, cifar10 and values; all by default. For each baseline the table shows the score of the
 baseline on test, of scikit-learn called directly, the largest difference of their decision values, and the processor
@@ -190,9 +190,10 @@ PROBLEMS: dict[str, Callable[[Path], Problem]] = {
 # --- both ways --------------------------------------------------------------------------------------------------------
 
 
-def compare(problem: Problem) -> Iterator[str]:
-    """A line for each baseline."""
+def compare(problem: Problem, chosen: Sequence[str]) -> Iterator[str]:
+    """A line for each chosen baseline; for all if none is chosen."""
     models = REGRESSORS if problem.is_regression else CLASSIFIERS
+    models = {name: build for name, build in models.items() if not chosen or name in chosen}
     metric = "rmse" if problem.is_regression else "accuracy"
     features = problem.transformer.fit_transform(problem.inputs[0])
     dev, test = (problem.transformer.transform(inputs) for inputs in problem.inputs[1:])
@@ -232,12 +233,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path, help="the folder of the evaluation data")
     parser.add_argument("names", nargs="*", choices=[*PROBLEMS, []], help="data sets; all by default")
+    parser.add_argument("--baseline", default="", help="baselines, separated by commas; all by default")
     options = parser.parse_args()
+    chosen = [name for name in options.baseline.split(",") if name]
     for name in options.names or PROBLEMS:
         problem = PROBLEMS[name](options.data)
         sizes = ", ".join(str(len(part)) for part in problem.inputs)
         print(f"{name}: {sizes} examples of train, dev and test; Catena and scikit-learn", flush=True)
-        for line in compare(problem):
+        for line in compare(problem, chosen):
             print(line, flush=True)
 
 

@@ -69,6 +69,20 @@ def test_factor_of_the_variance_is_fitted_on_dev(kind: str, variance: str) -> No
     assert np.mean(((values[dev] - means) / deviations) ** 2) == pytest.approx(1.0, rel=1e-4)
 
 
+def test_deviation_is_the_root_of_the_predicted_variance() -> None:
+    model, (texts, _) = train("cnn", variance="learned"), make_texts(6, 1)
+    task = model.task_
+    assert isinstance(task, NeuralRegressTask)
+    examples = [task.to_example(text) for text in texts]
+    with torch.no_grad():
+        mean, log_variance = task.model(task.collate(task.encode(examples), np.arange(6)))
+    values, deviations = model.predict(texts, return_std=True)
+    variance = np.exp(log_variance.double().numpy()) * float(task.model.variance)
+    assert np.allclose(deviations, task.encoding.scale * np.sqrt(variance), rtol=1e-4)
+    assert np.allclose(values, task.encoding.middle + task.encoding.scale * mean.double().numpy(), rtol=1e-4)
+    assert np.ptp(deviations) > 0
+
+
 def test_variance_of_train_without_calibration() -> None:
     texts, values = make_texts(60)
     model = train("cnn", 60, calibrate=False, dev_fraction=0.5)
