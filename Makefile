@@ -4,11 +4,12 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help setup demo test lint types docs site mutants clean device-wheels device-test
+.PHONY: help setup demo test quick lint types docs site mutants clean device-wheels device-test
 
 help:
 	@echo "make demo      install, train a text classifier on the corpus that comes with Catena, evaluate it, show predictions"
 	@echo "make test      install what the tests need and run them"
+	@echo "make quick     one variant of each quick test, in about a minute"
 	@echo "make lint      ruff"
 	@echo "make types     mypy"
 	@echo "make docs      run every command, every Python block and every example of the docs"
@@ -39,10 +40,13 @@ demo: setup
 	$(BIN)/python -m catena demo
 
 # What is compiled is kept: a worker, or a command that a test starts, would else compile torch and the tests again.
-test docs: export PYTHONDONTWRITEBYTECODE =
+test quick docs: export PYTHONDONTWRITEBYTECODE =
 
 test: $(VENV)/tested
 	$(BIN)/python -m pytest -n 2 $(TESTS)
+
+quick: $(VENV)/tested
+	$(BIN)/python -m pytest -n 2 --quick $(TESTS)
 
 lint: $(VENV)/tested
 	$(BIN)/ruff check .
@@ -65,7 +69,7 @@ site: $(SITE)/installed
 	$(SITE)/bin/python docs/site/build.py
 
 mutants: $(VENV)/tested
-	$(BIN)/python tests/mutants/run.py --jobs 2 $(ONLY)
+	$(BIN)/python tests/mutants/run.py --jobs 2 $(if $(CHANGED),--changed $(CHANGED)) $(ONLY)
 
 # Wheels for a GPU machine that has torch but reaches no registry; FOR names its Python, such as 3.12. WHEELS are what
 # the package, its tests and its extras need beside torch and numpy, and what those need in turn.

@@ -44,6 +44,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         choices=["cpu", "cuda"],
         help="Device of the structure laws, the stepper laws and the commands; may be repeated. Default: cpu.",
     )
+    parser.addoption(
+        "--quick",
+        action="store_true",
+        help="Run one variant of each test, without those marked slow, docs, train, gpu, browser, data or peers.",
+    )
     parser.addoption("--update-golden", action="store_true", help="Write the recorded outputs of the commands again.")
     parser.addoption("--update-style", action="store_true", help="Write the baseline of the style lint again.")
 
@@ -67,9 +72,49 @@ def _own_parameters(metafunc: pytest.Metafunc) -> set[str]:
     return {name.strip() for one in names for name in (one.split(",") if isinstance(one, str) else one)}
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the documentation pages first: each is one long test, and at the end one worker would wait for it."""
+MARKS = {
+    "test_docs.py": "docs",
+    "tasks": "train",
+    "cli": "train",
+    "agents": "train",
+    "training": "train",
+    "test_recipes.py": "train",
+    "test_collection.py": "slow",
+    "test_package.py": "slow",
+    "test_benchmarks.py": "slow",
+    "mutants": "slow",
+}
+"""Marks of the tests in a file or folder of tests/."""
+NOT_QUICK = {"slow", "docs", "train", "gpu", "browser", "data", "peers"}
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark tests by their place, select quick ones, and run the documentation pages first.
+
+    Each page is one long test, and at the end one worker would wait for it.
+    """
+    for item in items:
+        place = item.path.relative_to(Path(__file__).parent).parts[0]
+        if place in MARKS:
+            item.add_marker(MARKS[place])
+        if "cuda" in item.path.name or "cuda" in item.name.partition("[")[2]:
+            item.add_marker("gpu")
+        if "real_data" in getattr(item, "fixturenames", ()):
+            item.add_marker("data")
+    if config.getoption("--quick"):
+        _keep_quick(config, items)
     items.sort(key=lambda item: item.path.name != "test_docs.py")
+
+
+def _keep_quick(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep the first variant of each test that is quick."""
+    first: dict[str, pytest.Item] = {}
+    for item in items:
+        if not NOT_QUICK & {mark.name for mark in item.iter_markers()}:
+            first.setdefault(item.nodeid.partition("[")[0], item)
+    kept = set(map(id, first.values()))
+    config.hook.pytest_deselected(items=[item for item in items if id(item) not in kept])
+    items[:] = first.values()
 
 
 @pytest.fixture(autouse=True)
