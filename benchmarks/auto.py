@@ -2,7 +2,7 @@
 
     python benchmarks/auto.py $CATENA_DATA -o OUT [--only tag] [--sizes 500 all] [--minutes 1 3] [--long 10]
 
-Each cell trains with ``catena train FILE --max-time T`` and scores the test file. Beside it stand the task's simplest
+Each cell trains with ``catena train FILE --max-time T`` and scores the test file. Next to it are the task's simplest
 model (the first of its candidates, without a time limit) and, with ``--long 10``, the search with ten times the time.
 A cell that is in OUT/cells.jsonl is not run again, so the script can be stopped and continued. ``--table`` prints the
 cells that are there.
@@ -150,7 +150,7 @@ class Cells:
         print(row, flush=True)
 
     def print_table(self) -> None:
-        """One line for each data set, size and time, with the models beside each other."""
+        """One line for each data set, size and time, with the models next to each other."""
         found: dict[tuple[str, ...], dict[str, str]] = {}
         for row in self.rows:
             key = row["key"]

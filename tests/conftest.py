@@ -89,7 +89,7 @@ NOT_QUICK = {"slow", "docs", "train", "gpu", "browser", "data", "peers"}
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark tests by their place, select quick ones, and run the documentation pages first.
+    """Mark tests by their folder, select quick ones, and run the documentation pages first.
 
     Each page is one long test, and at the end one worker would wait for it.
     """

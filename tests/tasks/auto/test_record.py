@@ -59,7 +59,7 @@ def test_lines_sort_by_score_and_explain_the_winner() -> None:
     assert json.loads(json.dumps(record.lines())) == record.lines()
 
 
-def test_rungs_keep_the_better_third_and_share_the_time() -> None:
+def test_rungs_keep_the_better_third_and_divide_the_time() -> None:
     assert plan_slices(100.0, 9, 1, (0.3, 0.2)) == [(9, pytest.approx(30 / 9)), (3, pytest.approx(20 / 3))]
     assert plan_slices(100.0, 9, 2, (0.3, 0.2)) == [(9, pytest.approx(30 / 5)), (3, pytest.approx(20 / 2))]
     assert plan_slices(100.0, 2, 2, (0.3, 0.2)) == [(2, pytest.approx(30))]

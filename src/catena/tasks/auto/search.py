@@ -40,7 +40,7 @@ _MIN_LEFT = 0.1
 _GRACE = 0.05
 """Fraction of the time after which a candidate that ignores its limit is stopped."""
 _MIN_DEV = 200
-"""Number of dev examples that can tell candidates apart."""
+"""Number of dev examples that can separate candidates."""
 _MAX_DEV_FRACTION = 0.25
 _MAX_WORKERS = 8
 _AGAIN = "again"

@@ -128,7 +128,7 @@ class Worker:
             return Outcome("failed", lines=(f"its process ended with code {self.process.exitcode}",))
 
     def interrupt(self) -> None:
-        """Ask the current job to save its state and to stop."""
+        """Request that the current job saves its state and stops."""
         if self.job is not None and self.process.pid is not None:
             os.kill(self.process.pid, signal.SIGINT)
 
