@@ -18,6 +18,8 @@ from catena.data.samples.corpus import load_sample
 INTENTS = ("weather", "play_music", "smart_home")
 EACH = 20
 TINY = ("--model", "loglinear", "--max-epochs", "2", "--threads", "1")
+NETWORK = ("--model", "mlp", "--hidden", "4", "--max-epochs", "2", "--threads", "1")
+"""A small network, for tests of the training loop."""
 SRC = Path(__file__).parents[2] / "src"
 
 
@@ -101,6 +103,15 @@ def trained(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of a log-linear model. Tests must not change it."""
     folder = tmp_path_factory.mktemp("runs") / "small"
     words = ["train", files / "train.tsv", "--dev", files / "dev.tsv", "-o", folder, *TINY, "-q"]
+    assert main([str(word) for word in words]) == 0
+    return folder
+
+
+@pytest.fixture(scope="session")
+def trained_network(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of a log-linear model. Tests must not change it."""
+    folder = tmp_path_factory.mktemp("runs") / "network"
+    words = ["train", files / "train.tsv", "--dev", files / "dev.tsv", "-o", folder, *NETWORK, "-q"]
     assert main([str(word) for word in words]) == 0
     return folder
 

@@ -17,7 +17,7 @@ import torch
 
 from catena.checkpoint import open_checkpoint, parse_step
 from catena.tasks.classify.task import ClassifyTask
-from tests.cli.conftest import TINY, Catena, environment, matches
+from tests.cli.conftest import NETWORK, Catena, environment, matches
 
 CNN = ("--model", "cnn", "--d", "8", "--filters", "4", "--batch-size", "4", "--max-epochs", "6", "--patience", "0")
 STEPS = 14  # in an epoch: 54 of the 60 texts, 4 at a time
@@ -68,9 +68,9 @@ def measured(run: Path) -> list[dict[str, Any]]:
 
 
 def test_killed_fine_tuning_resumes_from_the_old_weights(
-    catena: Catena, files: Path, trained: Path, monkeypatch: pytest.MonkeyPatch
+    catena: Catena, files: Path, trained_network: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    words = ["train", files / "dev.tsv", "--init-from", trained, "--max-epochs", "1", "-q"]
+    words = ["train", files / "dev.tsv", "--init-from", trained_network, "--max-epochs", "1", "-q"]
     assert catena(*words, "-o", "whole").code == 0
 
     def interrupt(*_: object) -> None:
@@ -85,7 +85,7 @@ def test_killed_fine_tuning_resumes_from_the_old_weights(
 
 
 def test_finished_run_is_unchanged_by_resume(catena: Catena, files: Path) -> None:
-    assert catena("train", files / "train.tsv", "--test", files / "dev.tsv", *TINY, "-q", "-o", "run").code == 0
+    assert catena("train", files / "train.tsv", "--test", files / "dev.tsv", *NETWORK, "-q", "-o", "run").code == 0
     metrics, best = Path("run/metrics.jsonl").read_text(encoding="utf-8"), os.readlink("run/best")
     said = catena("resume", "run")
     assert said.code == 0
@@ -98,7 +98,7 @@ def test_finished_run_is_unchanged_by_resume(catena: Catena, files: Path) -> Non
 def test_resume_with_changed_data_prints_error(catena: Catena, files: Path, tmp_path: Path) -> None:
     mine = tmp_path / "mine.tsv"
     shutil.copy(files / "train.tsv", mine)
-    assert catena("train", mine, *TINY, "-q", "-o", "run").code == 0
+    assert catena("train", mine, *NETWORK, "-q", "-o", "run").code == 0
     mine.write_text(mine.read_text(encoding="utf-8") + "weather\tone more\n", encoding="utf-8")
     said = catena("resume", "run")
     assert said.code == 1
@@ -108,7 +108,7 @@ def test_resume_with_changed_data_prints_error(catena: Catena, files: Path, tmp_
 
 
 def test_damaged_checkpoint_is_rejected_and_last_falls_back(catena: Catena, files: Path) -> None:
-    words = ["train", files / "train.tsv", *TINY, "--keep-last", "2", "-q", "-o", "run"]
+    words = ["train", files / "train.tsv", *NETWORK, "--keep-last", "2", "-q", "-o", "run"]
     assert catena(*words).code == 0
     flip_a_bit(open_checkpoint(Path("run/last")).folder / "model.safetensors")
     said = catena("resume", "run")
@@ -158,7 +158,7 @@ def state_of(run: Path) -> dict[str, bytes]:
     ("old", "new", "said"),
     [
         ("\nseed = 0\n", "\nseed = 7\n", "seed must be 0, got 7. "),
-        ("learning_rate = 0.01", "learning_rate = 0.9", "training.learning_rate must be 0.01, got 0.9. "),
+        ("learning_rate = 0.003", "learning_rate = 0.9", "training.learning_rate must be 0.003, got 0.9. "),
         ("dev_fraction = 0.1", "dev_fraction = 0.3", "data.dev_fraction must be 0.1, got 0.3. "),
         ('values = "binary"', 'values = "counts"', 'model.features.values must be "binary", got "counts". '),
         ("clip_value = 0.0\n", "", "training.clip_value must be 0.0, got nothing. "),
@@ -167,7 +167,7 @@ def state_of(run: Path) -> dict[str, bytes]:
 def test_resume_rejects_a_config_that_decides_another_result(
     catena: Catena, files: Path, old: str, new: str, said: str
 ) -> None:
-    assert catena("train", files / "train.tsv", *TINY, "-q", "-o", "run").code == 0
+    assert catena("train", files / "train.tsv", *NETWORK, "-q", "-o", "run").code == 0
     edit("run", old, new)
     edit("run", "max_epochs = 2", "max_epochs = 3")
     before = state_of(Path("run"))
@@ -180,7 +180,7 @@ def test_resume_rejects_a_config_that_decides_another_result(
 
 
 def test_resume_rejects_a_truncated_config(catena: Catena, files: Path) -> None:
-    assert catena("train", files / "train.tsv", *TINY, "-q", "-o", "run").code == 0
+    assert catena("train", files / "train.tsv", *NETWORK, "-q", "-o", "run").code == 0
     path = Path("run/config.toml")
     path.write_text(path.read_text(encoding="utf-8").partition("[training]")[0], encoding="utf-8")
     found = catena("resume", "run")
@@ -189,7 +189,7 @@ def test_resume_rejects_a_truncated_config(catena: Catena, files: Path) -> None:
 
 
 def test_resume_accepts_other_limits_and_devices_in_config(catena: Catena, files: Path) -> None:
-    assert catena("train", files / "train.tsv", *TINY, "-q", "-o", "run").code == 0
+    assert catena("train", files / "train.tsv", *NETWORK, "-q", "-o", "run").code == 0
     edit("run", "max_epochs = 2", "max_epochs = 3")
     edit("run", "patience = 5", "patience = 4")
     edit("run", 'device = "auto"', 'device = "cpu"')
@@ -197,7 +197,7 @@ def test_resume_accepts_other_limits_and_devices_in_config(catena: Catena, files
 
 
 def test_resume_for_longer_equals_an_uninterrupted_run(catena: Catena, files: Path, tmp_path: Path) -> None:
-    words = ("train", files / "train.tsv", "--test", files / "dev.tsv", "--model", "loglinear", "--threads", "1", "-q")
+    words = ("train", files / "train.tsv", "--test", files / "dev.tsv", "--model", "mlp", "--threads", "1", "-q")
     assert catena(*words, "--max-epochs", "2", "-o", "run").code == 0
     assert catena(*words, "--max-epochs", "5", "-o", "whole").code == 0
     said = catena("resume", "run", "--max-epochs", "5")
@@ -212,7 +212,7 @@ def test_resume_for_longer_equals_an_uninterrupted_run(catena: Catena, files: Pa
 
 
 def test_resume_accepts_steps_time_and_patience(catena: Catena, files: Path) -> None:
-    words = ("train", files / "train.tsv", "--model", "loglinear", "--threads", "1", "-q", "-o", "run")
+    words = ("train", files / "train.tsv", "--model", "mlp", "--threads", "1", "-q", "-o", "run")
     assert catena(*words, "--max-steps", "4").code == 0
     assert "max_steps reached after step 7" in catena("resume", "run", "--max-steps", "7").out
     assert "max_steps reached after step 9" in catena("resume", "run", "--max-steps", "9", "--max-time", "1h").out
@@ -226,7 +226,7 @@ def test_resume_accepts_steps_time_and_patience(catena: Catena, files: Path) -> 
 
 
 def test_resume_with_longer_schedule_prints_note(catena: Catena, files: Path) -> None:
-    words = ("train", files / "train.tsv", *TINY, "--schedule", "cosine", "-q", "-o", "run")
+    words = ("train", files / "train.tsv", *NETWORK, "--schedule", "cosine", "-q", "-o", "run")
     assert catena(*words).code == 0
     assert (
         "the cosine learning rate schedule now ends at the new last step"
@@ -235,7 +235,7 @@ def test_resume_with_longer_schedule_prints_note(catena: Catena, files: Path) ->
 
 
 def test_resume_rejects_removed_data(catena: Catena, files: Path) -> None:
-    words = ("train", files / "train.tsv", "--dev", files / "dev.tsv", *TINY, "-q", "-o", "run")
+    words = ("train", files / "train.tsv", "--dev", files / "dev.tsv", *NETWORK, "-q", "-o", "run")
     assert catena(*words).code == 0
     edit("run", f'dev = "{files / "dev.tsv"}"', 'dev = "none"')
     found = catena("resume", "run", "--max-epochs", "3")
@@ -245,7 +245,7 @@ def test_resume_rejects_removed_data(catena: Catena, files: Path) -> None:
 
 def test_resume_accepts_moved_data(catena: Catena, files: Path, tmp_path: Path) -> None:
     shutil.copy(files / "train.tsv", "a.tsv")
-    assert catena("train", "a.tsv", *TINY, "-q", "-o", "run").code == 0
+    assert catena("train", "a.tsv", *NETWORK, "-q", "-o", "run").code == 0
     Path("a.tsv").rename("b.tsv")
     found = catena("resume", "run")
     assert found.code == 1

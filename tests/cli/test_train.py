@@ -19,7 +19,7 @@ from catena.errors import FormatError
 from catena.tasks.classify.config import ClassifyConfig
 from catena.tasks.classify.task import ClassifyTask
 from catena.tasks.spec import detect_spec
-from tests.cli.conftest import TINY, Catena, environment, matches, rows, write_rows
+from tests.cli.conftest import NETWORK, TINY, Catena, environment, matches, rows, write_rows
 
 
 def config_of(run: Path) -> ClassifyConfig:
@@ -349,7 +349,7 @@ def test_folds_are_trained_together_or_separately(catena: Catena, files: Path) -
 
 
 def test_from_starts_with_weights_and_vocabulary_of_older_run(
-    catena: Catena, files: Path, trained: Path, monkeypatch: pytest.MonkeyPatch
+    catena: Catena, files: Path, trained_network: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[dict[str, torch.Tensor]] = []
     plain = ClassifyTask.loss
@@ -359,11 +359,11 @@ def test_from_starts_with_weights_and_vocabulary_of_older_run(
         return plain(self, batch)
 
     monkeypatch.setattr(ClassifyTask, "loss", loss)
-    said = catena("train", files / "dev.tsv", "--init-from", trained, "--max-epochs", "1", "-o", "fine")
+    said = catena("train", files / "dev.tsv", "--init-from", trained_network, "--max-epochs", "1", "-o", "fine")
     assert said.code == 0, said.err
-    for name, tensor in open_checkpoint(trained).weights().items():
+    for name, tensor in open_checkpoint(trained_network).weights().items():
         assert torch.equal(seen[0][name], tensor), name
-    assert config_of(Path("fine")).training.learning_rate == config_of(trained).training.learning_rate
+    assert config_of(Path("fine")).training.learning_rate == config_of(trained_network).training.learning_rate
     assert config_of(Path("fine")).data.dev is None, "the files of the old run are not those of the new"
     assert catena("resume", "fine").code == 0, "with the old vocabulary, not one of the new texts"
 
@@ -378,7 +378,7 @@ def test_from_another_kind_of_model_prints_error(catena: Catena, files: Path, tr
 
 
 def test_ctrl_c_saves_and_prints_resume_command(catena: Catena, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    words = ["train", files / "train.tsv", *TINY, "--batch-size", "10"]
+    words = ["train", files / "train.tsv", *NETWORK, "--batch-size", "10"]
     plain, steps = ClassifyTask.loss, []
 
     def loss(self: ClassifyTask, batch: Any) -> Any:
@@ -409,14 +409,14 @@ def test_ctrl_c_stops_all_of_several_runs(catena: Catena, files: Path, monkeypat
         return plain(self, batch)
 
     monkeypatch.setattr(ClassifyTask, "loss", loss)
-    said = catena("train", files / "train.tsv", *TINY, "--seeds", "3", "-q", "-o", "three")
+    said = catena("train", files / "train.tsv", *NETWORK, "--seeds", "3", "-q", "-o", "three")
     assert said.code == 130
     assert said.out == "the parts after seed-0 were not trained; finished runs are in three\n"
     assert [path.name for path in Path("three").iterdir()] == ["seed-0"]
 
 
 def test_training_continues_if_stdout_is_closed(files: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "catena", "train", files / "train.tsv", *TINY, "-o", tmp_path / "run"]
+    command = [sys.executable, "-m", "catena", "train", files / "train.tsv", *NETWORK, "-o", tmp_path / "run"]
     with subprocess.Popen(
         list(map(str, command)), env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:

@@ -49,7 +49,7 @@ class Checkpoint:
         """The weights by name as arrays, read without torch."""
         from safetensors.numpy import load_file
 
-        return self._checked(load_file(self.folder / WEIGHTS))
+        return self._checked(_read_tensors(self.folder / WEIGHTS, load_file))
 
     def _checked(self, tensors: dict[str, Any], least: float = -math.inf) -> dict[str, Any]:
         for name, tensor in tensors.items():
@@ -293,11 +293,12 @@ def _check_finite(path: Path, name: str, tensor: Any, least: float) -> None:
         )
 
 
-def _read_tensors(path: Path) -> dict[str, torch.Tensor]:
-    """The tensors of a file, memory-mapped."""
+def _read_tensors(path: Path, load_file: Callable[[Path], dict[str, Any]] | None = None) -> dict[str, Any]:
+    """The tensors of a file, memory-mapped, or what another function loads."""
     from safetensors import SafetensorError
-    from safetensors.torch import load_file
 
+    if load_file is None:
+        from safetensors.torch import load_file
     try:
         return load_file(path)
     except (SafetensorError, OSError, ValueError) as error:

@@ -23,6 +23,7 @@ Several distributions in ``structure`` have their reference implementation there
 ``ngram``       n-gram models: tokens, counts, estimates and queries
 ``spelling``    deletes, edit distances and misspelling weights of words
 ``features``    taggers on sparse features
+``bags``        linear models on bags of features: n-grams as ids, and passes of gradient steps
 ``word2vec``    word vectors
 ``softmax``     the likelihood of a softmax layer over many words
 ``linear``      linear maps of few rows, in float32 and in 8 bits

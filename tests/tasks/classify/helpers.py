@@ -17,7 +17,9 @@ from catena.tasks.classify.config import ClassifyConfig
 from catena.tasks.classify.data import ClassifyRows, from_lists
 from catena.tasks.classify.task import ClassifyTask
 from catena.tasks.neural import NetworkTraining
+from catena.tasks.runs import train_run
 from catena.tasks.sources import Sources
+from catena.tasks.spec import get_spec
 from catena.training.loop import train
 from catena.training.report import SilentReporter
 
@@ -28,10 +30,11 @@ def config_of(values: dict[str, Any] | None = None) -> ClassifyConfig:
 
 def prepared(
     config: ClassifyConfig, given: Mapping[str, Sequence[LabeledText]] | None = None
-) -> tuple[NetworkTraining, ReadCounter]:
+) -> tuple[Any, ReadCounter]:
     """A new model with the data of a config, or with given examples, and what was read and dropped."""
-    sources = Sources(ClassifyTask, config, given)
-    return ClassifyTask.prepare(config, sources, Origin(Randomness(config.seed))), sources.counter
+    family: Any = get_spec("classify").family(config)
+    sources = Sources(family, config, given)
+    return family.prepare(config, sources, Origin(Randomness(config.seed))), sources.counter
 
 
 def examples(texts: Sequence[str], labels: Sequence[Any]) -> list[LabeledText]:
@@ -40,7 +43,7 @@ def examples(texts: Sequence[str], labels: Sequence[Any]) -> list[LabeledText]:
     return list(from_lists(texts, rows, "X"))
 
 
-def task_of(config: ClassifyConfig, texts: Sequence[str], labels: Sequence[Any]) -> NetworkTraining:
+def task_of(config: ClassifyConfig, texts: Sequence[str], labels: Sequence[Any]) -> Any:
     """A new model with lists as train and dev."""
     some = examples(texts, labels)
     return prepared(config, {"train": some, "dev": some})[0]
@@ -54,6 +57,12 @@ def classifier(training: NetworkTraining) -> ClassifyTask:
 def logits(training: NetworkTraining, rows: ClassifyRows) -> Tensor:
     """The scores of the classes of some texts."""
     return classifier(training)._logits(rows)
+
+
+def fit_linear(config: ClassifyConfig, texts: Sequence[str], labels: Sequence[Any], folder: Path) -> dict[str, float]:
+    """Train a linear model on lists and return the scores on the same lists."""
+    some = examples(texts, labels)
+    return train_run(config, folder, SilentReporter(), examples={"train": some, "dev": some}).scores
 
 
 def fit(

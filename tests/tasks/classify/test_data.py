@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,12 @@ from catena.errors import ConfigError, DataError
 from catena.tasks.classify.config import ClassifyDataConfig
 from catena.tasks.classify.data import read_labeled_texts
 from tests.tasks.classify.helpers import classifier, config_of, examples, prepared
+
+
+def encoding_of(training: Any) -> Any:
+    """The encoding of the texts of a model that is ready to be trained."""
+    return getattr(training, "task", training).encoding.texts
+
 
 # --- reading ----------------------------------------------------------------------------------------------------------
 
@@ -67,7 +74,8 @@ def test_vocabulary_comes_only_from_train(tmp_path: Path) -> None:
     dev = write(tmp_path / "dev.tsv", "a\tnever\nb\tsix\n")
     values = {"data": {"train": [train], "dev": dev, "input_format": "tsv"}, "tokenizer": {"kind": "whitespace"}}
     for kind in ("cnn", "loglinear"):
-        encoding = classifier(prepared(config_of({**values, "model": {"kind": kind}}))[0]).encoding.texts
+        training = prepared(config_of({**values, "model": {"kind": kind}}))[0]
+        encoding = encoding_of(training)
         assert encoding.tokens("never six") == ["never", "six"]
         names = [encoding.name(i) for i in range(encoding.size)]
         assert "six" in names
@@ -166,7 +174,7 @@ def test_min_count_and_max_size_choose_the_features_of_models_on_features(kind: 
     def features(vocabulary: dict[str, int] | None = None, **own: int) -> set[str]:
         model = {"kind": kind, "features": {"ngrams": 2, **own}}
         values = {"model": model, "vocabulary": vocabulary or {}, "tokenizer": {"kind": "whitespace"}}
-        encoding = classifier(prepared(config_of(values), given)[0]).encoding.texts
+        encoding = encoding_of(prepared(config_of(values), given)[0])
         return {encoding.name(i) for i in range(encoding.size)}
 
     assert features() == set(counts)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.tasks.classify.helpers import classifier, config_of, fit, task_of
+from tests.tasks.classify.helpers import classifier, config_of, fit, fit_linear, task_of
 
 
 def boolean(function: Any, n: int) -> tuple[list[str], list[str]]:
@@ -29,7 +30,6 @@ def perceptron(epochs: int = 40) -> Any:
         {
             "model": {"kind": "perceptron", "features": {"ngrams": 1}},
             "tokenizer": {"kind": "whitespace"},
-            "batches": {"batch_size": 1},
             "training": {"max_epochs": epochs, "patience": 0},
         }
     )
@@ -41,13 +41,13 @@ def perceptron(epochs: int = 40) -> Any:
     ids=["and", "or", "majority"],
 )
 @pytest.mark.parametrize("n", [2, 3])
-def test_perceptron_learns_linearly_separable_functions(function: Any, n: int) -> None:
-    _, scores = fit(perceptron(), *boolean(function, n))
+def test_perceptron_learns_linearly_separable_functions(function: Any, n: int, tmp_path: Path) -> None:
+    scores = fit_linear(perceptron(), *boolean(function, n), tmp_path / "run")
     assert scores["accuracy"] == 1.0
 
 
-def test_perceptron_does_not_learn_xor() -> None:
-    _, scores = fit(perceptron(), *boolean(xor, 2))
+def test_perceptron_does_not_learn_xor(tmp_path: Path) -> None:
+    scores = fit_linear(perceptron(), *boolean(xor, 2), tmp_path / "run")
     assert scores["accuracy"] <= 0.75  # a line classifies at most three of the four points correctly
 
 
@@ -71,7 +71,7 @@ def test_multilayer_perceptron_learns_xor() -> None:
     assert scores["log_loss"] < 0.3, "the four points must be classified with confidence"
 
 
-def test_linear_model_never_learns_xor() -> None:
+def test_linear_model_never_learns_xor(tmp_path: Path) -> None:
     config = config_of(
         {
             "model": {"kind": "loglinear", "features": {"ngrams": 1}},
@@ -79,7 +79,7 @@ def test_linear_model_never_learns_xor() -> None:
             "training": {"max_epochs": 100, "patience": 0, "weight_decay": 0.0},
         }
     )
-    _, scores = fit(config, *boolean(xor, 2))
+    scores = fit_linear(config, *boolean(xor, 2), tmp_path / "run")
     assert scores["accuracy"] <= 0.75
 
 
@@ -117,7 +117,7 @@ def test_three_sigmoid_units_learn_the_identity_of_eight() -> None:
 
 def test_same_seed_gives_the_same_task() -> None:
     texts, labels = boolean(all, 3)
-    config = perceptron(3)
+    config = config_of({"batches": {"batch_size": 1}, "tokenizer": {"kind": "whitespace"}})
     a, b = task_of(config, texts, labels), task_of(config, texts, labels)
     assert [a.epoch(2).batch(i).examples.tolist() for i in range(8)] == [
         b.epoch(2).batch(i).examples.tolist() for i in range(8)

@@ -9,38 +9,34 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 import catena
 from catena.data.samples.corpus import load_sample, sample_path
 from catena.errors import CatenaError, CheckpointError, DataError
 from catena.tasks.classify.config import ClassifyOptions
 from catena.tasks.classify.predict import ClassPrediction
-from catena.tasks.classify.task import ClassifyTask
 from catena.tasks.runs import load_task, train_run
 from catena.tasks.writing import PredictionWriter
 from catena.training.report import SilentReporter
 from tests.laws.network_laws import the_network_answers
 from tests.tasks.classify.helpers import config_of, evaluate
-from tests.tasks.classify.test_task import MODELS
+from tests.tasks.classify.test_task import LINEAR, MODELS
 
 QUESTIONS = ["wake me at six", "", "play some jazz please", "zzz qqq", "rain ? " * 40]
 
 
 def train_on_sample(folder: Path, model: str = "cnn", **values: object) -> Path:
     data = {"train": [str(sample_path("assistant/dev.tsv"))], "dev": str(sample_path("assistant/dev.tsv"))}
-    config = config_of({"data": data, "model": MODELS[model], "training": {"max_epochs": 2}, **values})
+    config = config_of({"data": data, "model": {**MODELS, **LINEAR}[model], "training": {"max_epochs": 2}, **values})
     train_run(config, folder, SilentReporter())
     return folder
 
 
-def load(folder: Path) -> ClassifyTask:
-    task = load_task(folder, "cpu")
-    assert isinstance(task, ClassifyTask)
-    return task
+def load(folder: Path) -> Any:
+    return load_task(folder, "cpu")
 
 
-def probabilities(task: ClassifyTask, texts: list[str]) -> np.ndarray:
+def probabilities(task: Any, texts: list[str]) -> np.ndarray:
     return np.exp(task.log_probabilities(texts))
 
 
@@ -76,7 +72,7 @@ def test_prediction_is_independent_of_the_batch(run: Path) -> None:
     the_network_answers(model, QUESTIONS)
 
 
-@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("kind", [*MODELS, *LINEAR])
 def test_loaded_model_equals_the_trained_one(kind: str, tmp_path: Path) -> None:
     folder = train_on_sample(tmp_path / "run", kind)
     first = load(folder).log_probabilities(QUESTIONS)
@@ -143,10 +139,9 @@ def test_top_features_need_a_linear_model(tmp_path: Path, run: Path) -> None:
     model = load(train_on_sample(tmp_path / "run", "loglinear"))
     table = model.top_features(3)
     assert list(table) == list(model.labels)
-    weights = model.model.features.weight
-    centered = (weights - weights.mean(1, keepdim=True)).detach()
+    centered = model.weights[0] - model.weights[0].mean(1, keepdims=True)
     for j, features in enumerate(table.values()):
-        assert [w for _, w in features] == pytest.approx(torch.topk(centered[:, j], 3).values.tolist(), abs=1e-6)
+        assert [w for _, w in features] == pytest.approx(np.sort(centered[:, j])[:-4:-1].tolist(), abs=1e-6)
     with pytest.raises(CatenaError, match="--model loglinear"):
         load(run).top_features()
 

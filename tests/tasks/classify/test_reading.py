@@ -8,19 +8,16 @@ from typing import Any
 import pytest
 
 from catena.data.reading import ReadCounter
-from catena.data.vocabulary import Labels
 from catena.errors import FormatError
-from catena.tasks.classify.encoding import ClassifyEncoding
-from catena.tasks.classify.task import ClassifyTask
-from tests.tasks.classify.helpers import classifier, config_of, task_of
+from catena.tasks.classify.linear.task import LinearTask
+from tests.tasks.classify.helpers import config_of, task_of
 
 
 def texts(path: Path, **data: Any) -> list[str]:
     """The texts of a file for a model with the classes good and bad."""
     config = config_of({"model": {"kind": "loglinear"}, "data": data})
-    known = classifier(task_of(config_of({"model": {"kind": "loglinear"}}), ["a", "b"], ["good", "bad"]))
-    encoding = ClassifyEncoding(known.encoding.texts, Labels(["bad", "good"]))
-    task = ClassifyTask(config, encoding, known.model)
+    known = task_of(config_of({"model": {"kind": "loglinear"}}), ["a", "b"], ["good", "bad"])
+    task = LinearTask(config, known.encoding, known.learner.weights, known.learner.bias)
     return [example.text for example in task.read_inputs(path, ReadCounter())]
 
 

@@ -12,7 +12,8 @@ import torch.nn.functional as F
 from catena.data.samples.corpus import load_sample
 from catena.errors import ConfigError
 from catena.tasks.classify.data import ClassifyRows
-from catena.tasks.classify.model import VectorClassifier, log_probabilities
+from catena.tasks.classify.evaluation import class_log_probs
+from catena.tasks.classify.model import VectorClassifier
 from tests.tasks.classify.helpers import classifier, config_of, fit, logits, task_of
 
 TEXTS = ["good film", "bad film", "a very good film", "bad plot", "plot", "good good"]
@@ -23,9 +24,8 @@ SMALL_CNN = {
     "convolution": {"filters": 4, "windows": [1, 2]},
     "dropout_hidden": 0.0,
 }
+LINEAR: dict[str, dict[str, Any]] = {"loglinear": {"kind": "loglinear"}, "perceptron": {"kind": "perceptron"}}
 MODELS: dict[str, dict[str, Any]] = {
-    "loglinear": {"kind": "loglinear"},
-    "perceptron": {"kind": "perceptron"},
     "mlp": {"kind": "mlp", "hidden": [7, 5]},
     "cnn": SMALL_CNN,
     "cnn-k-max": {**SMALL_CNN, "convolution": {"filters": 4, "windows": [2, 9], "k": 2, "norm": "layer"}},
@@ -178,15 +178,13 @@ def test_sparsity_penalty_of_a_bag_uses_the_sample_of_each_model() -> None:
 
 
 def test_models_of_a_bag_train_on_their_own_samples() -> None:
-    task = task_of(config("loglinear", {"bagging": {"members": 3}}), TEXTS, LABELS)  # style: option name
+    task = task_of(config("mlp", {"bagging": {"members": 3}}), TEXTS, LABELS)  # style: option name
     counts = classifier(task)._bootstrap
     assert counts is not None
     train = torch.from_numpy(task.data.train.rows)
     assert counts[:, train].sum(1).tolist() == [6.0, 6.0, 6.0]
     assert len({tuple(row) for row in counts[:, train].tolist()}) > 1
-    with torch.no_grad():
-        for p in task.model.parameters():
-            p.normal_()
+    task.model.eval()
     batch = task.epoch(1).batch(0)
     scores = task.model(batch).logits
     each = torch.stack([F.cross_entropy(m, batch.labels, reduction="none") for m in scores])
@@ -196,10 +194,10 @@ def test_models_of_a_bag_train_on_their_own_samples() -> None:
 
 def test_bag_averages_probabilities_not_scores() -> None:
     scores = torch.randn(4, 5, 3, dtype=torch.float64)
-    found = log_probabilities(scores, False, torch.ones((), dtype=torch.float64)).exp()
-    assert torch.allclose(found, scores.softmax(-1).mean(0), atol=1e-12)
-    several = log_probabilities(scores, True, torch.ones((), dtype=torch.float64)).exp()
-    assert torch.allclose(several, scores.sigmoid().mean(0), atol=1e-12)
+    found = torch.from_numpy(class_log_probs(scores.numpy(), False, 2.0)).exp()
+    assert torch.allclose(found, (scores / 2).softmax(-1).mean(0), atol=1e-12)
+    several = torch.from_numpy(class_log_probs(scores.numpy(), True, 2.0)).exp()
+    assert torch.allclose(several, (scores / 2).sigmoid().mean(0), atol=1e-12)
 
 
 def test_temperature_is_fitted_on_dev_and_does_not_affect_training() -> None:

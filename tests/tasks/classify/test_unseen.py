@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from catena.tasks.runs import load_task, train_run
 from catena.training.report import SilentReporter
@@ -47,9 +46,8 @@ def test_label_of_test_file_does_not_change_weights(tmp_path: Path) -> None:
     plain, before = train_on(tmp_path / "plain", TEST)
     other, scores = train_on(tmp_path / "other", [*TEST, ("fog", "grey sky")])
     assert other.labels == plain.labels == ("rain", "snow", "sun")
-    for name, weights in plain.model.state_dict().items():
-        if name != "temperature":  # fitted on dev, which has one more text here
-            assert torch.equal(weights, other.model.state_dict()[name])
+    assert np.array_equal(plain.weights, other.weights)
+    assert np.array_equal(plain.bias, other.bias)
     assert scores["test"]["accuracy"] == pytest.approx(before["test"]["accuracy"] * 3 / 4)
 
 

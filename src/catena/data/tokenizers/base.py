@@ -32,6 +32,17 @@ class Tokenizer(ABC):
     def tokens(self, text: str) -> list[str]:
         """The tokens of a text, in order."""
 
+    def chunks(self, text: str) -> list[str]:
+        """The parts of a text that are tokenized independently by :meth:`chunk_tokens`, such as those between blanks.
+
+        Many of them repeat in running text, so that a caller can remember what it derives from their tokens.
+        """
+        return [text]
+
+    def chunk_tokens(self, chunk: str) -> Sequence[str]:
+        """The tokens of a chunk; those of all chunks of a text are its tokens."""
+        return self.tokens(chunk)
+
     @abstractmethod
     def join(self, tokens: Sequence[str]) -> str:
         """The text of tokens: exact for characters, bytes and subwords; words are spaced by rules."""

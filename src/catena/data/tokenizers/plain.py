@@ -34,6 +34,12 @@ class WhitespaceTokenizer(Tokenizer):
         words = self._text(text).split()
         return words if self._cut is None else [token for word in words for token in self._cut(word)]
 
+    def chunks(self, text: str) -> list[str]:
+        return self._text(text).split()
+
+    def chunk_tokens(self, chunk: str) -> Sequence[str]:
+        return (chunk,) if self._cut is None else self._cut(chunk)
+
     def join(self, tokens: Sequence[str]) -> str:
         return " ".join(tokens)
 

@@ -87,6 +87,12 @@ class WordTokenizer(Tokenizer):
         cut = self._cut
         return [token for chunk in self._text(text).split() for token in cut(chunk)]
 
+    def chunks(self, text: str) -> list[str]:
+        return self._text(text).split()
+
+    def chunk_tokens(self, chunk: str) -> tuple[str, ...]:
+        return self._cut(chunk)
+
     def _cut_chunk(self, chunk: str) -> list[str]:
         tokens = self._pattern.findall(chunk)
         if "'" in chunk or "’" in chunk:

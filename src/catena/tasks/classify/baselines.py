@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import torch
 
 from catena.data.media_config import SoundConfig
 from catena.extras import require
@@ -27,8 +26,7 @@ from catena.tasks.baselines.features import (
 )
 from catena.tasks.baselines.fitting import BaselineSuite, FeatureSet
 from catena.tasks.classify.data import encode_labels
-from catena.tasks.classify.evaluation import ClassifyEvaluation
-from catena.tasks.classify.model import log_probabilities
+from catena.tasks.classify.evaluation import ClassifyEvaluation, class_log_probs
 
 _MAX_ITERATIONS = 2000
 
@@ -93,10 +91,8 @@ class LabelSuite(BaselineSuite):
         return fit_temperature(scores[seen], ids[seen]) if len(seen) else 1.0
 
     def evaluate(self, scores: np.ndarray, calibration: float, examples: Sequence[Any]) -> ClassifyEvaluation:
-        log_probs = log_probabilities(torch.from_numpy(scores), self.multilabel, torch.tensor(calibration).double())
-        return ClassifyEvaluation(
-            self.names, log_probs.numpy(), [self.gold(example) for example in examples], self.multilabel
-        )
+        log_probs = class_log_probs(scores, self.multilabel, calibration)
+        return ClassifyEvaluation(self.names, log_probs, [self.gold(example) for example in examples], self.multilabel)
 
     def evaluate_model(self, examples: Sequence[Any]) -> ClassifyEvaluation:
         return self.task.evaluate(examples)

@@ -199,6 +199,13 @@ ClassifierConfig = Annotated[
 ]
 BAG_KINDS = ("loglinear", "perceptron", "mlp")
 """Models on bags of features, without token vectors."""
+LINEAR_KINDS = ("loglinear", "perceptron")
+"""Linear models, which learn text by text without a network."""
+_NETWORK_OPTIONS = (
+    "momentum", "betas", "rho", "schedule", "warmup_steps", "clip_norm", "clip_value", "accumulate", "precision",
+    "no_decay", "max_norm", "stop_at", "keep_best", "keep_last", "ema", "average_last", "triggered_average",
+)  # fmt: skip
+"""Training options that linear models do not have."""
 
 
 _POOLS_SCORES = ("last", "max", "min", "mean", "attention")
@@ -272,7 +279,14 @@ _TREE_METRICS = ("accuracy", "node_accuracy", "binary_accuracy", "binary_node_ac
 """The scores of a classifier of trees: at the root, or at all nodes if the name says so."""
 
 TRAINING_DEFAULTS: dict[str, dict[str, Any]] = {
-    "loglinear": {"optimizer": "adam", "learning_rate": 0.01, "weight_decay": 1e-5, "clip_norm": 0.0},
+    "loglinear": {
+        "optimizer": "adagrad",
+        "learning_rate": 0.1,
+        "eps": 1e-6,
+        "clip_norm": 0.0,
+        "max_epochs": 10,
+        "patience": 3,
+    },
     "perceptron": {"optimizer": "sgd", "learning_rate": 1.0, "clip_norm": 0.0},
     "mlp": {"optimizer": "adam", "learning_rate": 0.003},
     "cnn": {"optimizer": "adam", "learning_rate": 0.001},
@@ -327,6 +341,7 @@ class ClassifyConfig(Config):
             *self._metric_problems(),
             *self._loss_problems(),
             *self._model_problems(),
+            *self._linear_problems(),
             *self._tree_problems(),
             *self._media_problems(),
         ]
@@ -351,7 +366,7 @@ class ClassifyConfig(Config):
             )
         if loss.adversarial and self.bagging.members > 1:
             yield "loss.adversarial and bagging.members > 1 cannot be combined. Remove one of them."  # style: option
-        if kind in ("loglinear", "perceptron") and loss.sparsity:
+        if kind in LINEAR_KINDS and loss.sparsity:
             yield (
                 f"loss.sparsity = {loss.sparsity} needs hidden units, which model.kind = {kind!r} does not have. "
                 f"Remove it, or use training.l1 for sparse weights."
@@ -398,6 +413,22 @@ class ClassifyConfig(Config):
                 )
             if model.n_highway:
                 yield "model.n_highway needs a text vector, which model.pool_outputs does not have. Remove one of them."
+
+    def _linear_problems(self) -> Iterator[str]:
+        kind, training = self.model.kind, self.training
+        if kind not in LINEAR_KINDS:
+            return
+        if training.optimizer not in ("adagrad", "sgd"):
+            yield (
+                f"training.optimizer must be adagrad or sgd for model.kind = {kind!r}, got {training.optimizer!r}. Use "
+                f"adagrad."
+            )
+        for name in _NETWORK_OPTIONS:
+            value = getattr(training, name)
+            if value and value != type(training).model_fields[name].get_default():
+                yield f"training.{name} is only for networks, not for model.kind = {kind!r}. Remove it."
+        if self.pretrained is not None:
+            yield f"pretrained needs a network, which model.kind = {kind!r} is not. Remove one of them."
 
     def _tree_problems(self) -> Iterator[str]:
         kind = self.model.kind

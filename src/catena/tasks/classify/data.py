@@ -9,9 +9,10 @@ from __future__ import annotations
 import array
 import hashlib
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -27,12 +28,16 @@ from catena.data.tokenize import Tokenizer, build_tokenizer
 from catena.data.vocabulary import Labels
 from catena.errors import DataError, FormatError
 from catena.tasks.classify.config import ClassifyConfig, ClassifyDataConfig
-from catena.tasks.classify.encoding import EncodedTexts
 from catena.tasks.data_warnings import unseen_line
 from catena.tasks.sources import DataParts, Sources
 
+if TYPE_CHECKING:
+    from catena.tasks.classify.encoding import EncodedTexts
+
 SAMPLES = 3
 """Number of dev texts that are shown with their predictions at each evaluation."""
+MANY = 2_000_000
+"""Number of texts up to which dev and test have exact sizes and the exact proportions of labels."""
 _SENTENCES = ("conllu", "columns")
 """Formats that have no texts."""
 
@@ -191,6 +196,9 @@ def split_texts(
 ) -> dict[str, np.ndarray]:
     """The indices of train, dev and test.
 
+    Of more than ``MANY`` texts, those whose hash is below a limit are held out: labels are then in proportion without
+    being counted.
+
     Args:
         config: how texts are split.
         hashes: the hash of each text.
@@ -199,6 +207,11 @@ def split_texts(
     """
     train = parts["train"]
     splits = config.data.splits(has_dev="dev" in parts, has_test="test" in parts, seed=config.seed)
+    if len(train) > MANY and splits.folds is None:
+        own = np.asarray(hashes, np.uint64)[train] / 2.0**64
+        is_test, is_held = own < splits.test_fraction, own < splits.test_fraction + splits.dev_fraction
+        found = {"train": train[~is_held], "dev": train[is_held & ~is_test], "test": train[is_test]}
+        return {name: parts.get(name, rows) if name != "train" else rows for name, rows in found.items()}
     keys = [f"{hashes[i]:x}" for i in train]
     index = splits.rows(keys, [labels[i] for i in train], fold=config.data.fold)
     found = {"train": train[index.train], "dev": train[index.dev], "test": train[index.test]}
@@ -215,7 +228,7 @@ def store_texts(config: ClassifyConfig, sources: Sources[LabeledText], tokenizer
         for example, tokens in _read_usable(config, sources, tokenizer, part):
             builder.add(tokens)
             labels.append(example.labels)
-            hashes.append(_hash(example.text))
+            hashes.append(hash_text(example.text))
         if part in sources:
             parts[part] = np.arange(first, len(labels))
             sources.check(part, len(parts[part]))
@@ -229,7 +242,7 @@ def _read_usable(
     limit, cut = config.data.max_length, config.data.too_long == "cut"
     for example in sources.read(part):
         tokens = tokenizer.tokens(example.text)
-        if reason := _why_not(example, tokens, config, part, None if cut else limit):
+        if reason := why_unusable(example, tokens, config, part, None if cut else limit):
             sources.counter.drop(reason, example.place, example.text)
         else:
             yield example, tokens[:limit]
@@ -244,18 +257,27 @@ def read_parts(config: ClassifyConfig, sources: Sources[LabeledText], tokenizer:
         every += [example for example, _ in _read_usable(config, sources, tokenizer, part)]
         if part in sources:
             parts[part] = np.arange(first, len(every))
-    index = split_texts(config, [_hash(e.text) for e in every], [e.labels for e in every], parts)
+    index = split_texts(config, [hash_text(e.text) for e in every], [e.labels for e in every], parts)
     return DataParts(*([every[i] for i in index[part]] for part in ("train", "dev", "test")))
 
 
-def _hash(text: str) -> int:
+def hash_text(text: str) -> int:
     """A 64-bit hash that is the same on every machine."""
     return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
 
 
-def _why_not(
-    example: LabeledText, tokens: Sequence[str], config: ClassifyConfig, part: str, limit: int | None
+def why_unusable(
+    example: LabeledText, tokens: Sized, config: ClassifyConfig, part: str, limit: int | None
 ) -> str | None:
+    """The reason why training cannot use an example; None if it can.
+
+    Args:
+        example: the example.
+        tokens: its tokens.
+        config: the config of the task.
+        part: ``train``, ``dev`` or ``test``.
+        limit: longer training texts are dropped; None if they are cut.
+    """
     several = config.data.multilabel
     if not example.labels and not several:
         return "without a label"
@@ -279,9 +301,15 @@ def fit_tokenizer(config: ClassifyConfig, sources: Sources[LabeledText]) -> Toke
     return build_tokenizer(config.tokenizer, (example.text for example in again.read("train")))
 
 
-def count_labels(labels: Sequence[Sequence[str]], config: ClassifyConfig) -> Labels:
-    """The labels of the training texts. Raise DataError if a classifier cannot learn them."""
-    names, n = Labels.count(labels), len(labels)
+def count_labels(labels: Sequence[Sequence[str]], config: ClassifyConfig, n: int | None = None) -> Labels:
+    """The labels of the training texts. Raise DataError if a classifier cannot learn them.
+
+    Args:
+        labels: the labels of each text, or each set of labels once.
+        config: the config of the task.
+        n: the number of texts, if not one for each of ``labels``.
+    """
+    names, n = Labels.count(labels), len(labels) if n is None else n
     if len(names) < 2 and not config.data.multilabel:
         only = f"only the label {names.names[0]!r}" if len(names) else "no label"
         raise DataError(f"Training data must have at least two labels, got {only}. Check --label-column and the file.")
@@ -299,14 +327,22 @@ def describe_rows(names: Labels, parts: dict[str, ClassifyRows], unknown: dict[s
     for part, rows in parts.items():
         if len(rows):
             unit = "known features" if unknown[part] is None else "tokens"
-            lengths = rows.lengths
-            line = f"{part}: {len(rows):,} texts, {lengths.mean():.1f} {unit} on average, {lengths.max():,} at most"
             fraction = unknown[part] if part != "train" else None
+            line = describe_sizes(part, len(rows), float(rows.lengths.mean()), int(rows.lengths.max()), unit)
             lines.append(line + (f", {100 * fraction:.1f} % unknown" if fraction else ""))
-    counts = Counter(label for labels in parts["train"].gold for label in labels)
+    return [*lines, describe_labels(names, Counter(label for labels in parts["train"].gold for label in labels))]
+
+
+def describe_sizes(part: str, n: int, mean: float, longest: int, unit: str) -> str:
+    """A line about the number of texts of a part and their lengths."""
+    return f"{part}: {n:,} texts, {mean:.1f} {unit} on average, {longest:,} at most"
+
+
+def describe_labels(names: Labels, counts: Mapping[str, int]) -> str:
+    """A line about the labels and the number of training texts with the most frequent ones."""
     most = sorted(((counts[name], name) for name in names.names), reverse=True)
     listed = ", ".join(f"{name} {count:,}" for count, name in most[:8])
-    return [*lines, f"{len(names)} labels: {listed}" + (f", and {len(most) - 8} more" if len(most) > 8 else "")]
+    return f"{len(names)} labels: {listed}" + (f", and {len(most) - 8} more" if len(most) > 8 else "")
 
 
 def find_unseen(labels: Iterable[Sequence[str]], names: Collection[str]) -> tuple[str, ...]:

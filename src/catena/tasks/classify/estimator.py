@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from catena import config as configs
 from catena.errors import ConfigError, DataError
+from catena.tasks.classify.config import ClassifyOptions
 from catena.tasks.classify.data import from_lists
 from catena.tasks.classify.predict import ClassPrediction
-from catena.tasks.estimator import Estimator
+from catena.tasks.estimator import Estimator, is_path
 from catena.tasks.targets import Classes, Targets, as_targets, as_texts
 
 _TREE_KINDS = ("tree_lstm", "recursive", "mv_rnn", "rntn")
@@ -96,7 +98,7 @@ class TextClassifier(Estimator, task="classify"):
             An array of labels; with several labels per text, a list of lists or an indicator matrix, as in ``fit``.
         """
         values = dict(zip(self._fitted_classes().names, self._classes.values, strict=True))
-        labels = [[values[name] for name in one.labels] for one in self.predict_stream(x, threshold=threshold)]
+        labels = [[values[name] for name in row] for row in self._predict_names(x, threshold)]
         if self._classes.form == "sets":
             return labels
         if self._classes.form == "indicator":
@@ -108,6 +110,17 @@ class TextClassifier(Estimator, task="classify"):
         found = np.empty(len(single), object)
         found[:] = single
         return found if None in single else found.astype(self.classes_.dtype)
+
+    def _predict_names(self, x: Any, threshold: float | None) -> Iterable[Sequence[str]]:
+        """The names of the predicted classes of each text, without their probabilities if the model has a way."""
+        predict_labels = getattr(self._fitted(), "predict_labels", None)
+        if predict_labels is None or is_path(x) or isinstance(x, str):
+            return (one.labels for one in self.predict_stream(x, threshold=threshold))
+        items = list(self._inputs(x))
+        if not all(isinstance(item, str) for item in items):
+            return (one.labels for one in self.predict_stream(items, threshold=threshold))
+        options = configs.parse(ClassifyOptions, {"threshold": threshold}, source="predict")
+        return predict_labels(items, options.threshold)
 
     def predict_stream(  # type: ignore[override]
         self, x: Any, *, n_best: int = 1, threshold: float | None = None, scores: bool = False

@@ -49,6 +49,27 @@ def find_metric(name: str) -> Metric:
     return _METRICS[name]
 
 
+def class_log_probs(logits: np.ndarray, multilabel: bool, temperature: float) -> np.ndarray:
+    """The log-probability of each class for each text.
+
+    It is a softmax over the classes, or a sigmoid of each if ``multilabel``, averaged over the models of a bag.
+
+    Args:
+        logits: ``logits[..., i, j]`` is the score of class j for text i, with the models of a bag on the first axis.
+        multilabel: whether a text may have several labels.
+        temperature: divides the scores.
+    """
+    scaled = logits / temperature
+    if multilabel:
+        log_probs = -np.logaddexp(0.0, -scaled)
+    else:
+        scaled = scaled - scaled.max(-1, keepdims=True)
+        log_probs = scaled - np.log(np.exp(scaled).sum(-1, keepdims=True))
+    if log_probs.ndim == 2:
+        return log_probs
+    return np.logaddexp.reduce(log_probs, axis=0) - math.log(len(log_probs))
+
+
 def predicted_ids(log_probs: np.ndarray, multilabel: bool, threshold: float | None = None) -> list[tuple[int, ...]]:
     """The classes of each text: the most probable one, or all above the threshold (0.5 if None), best first.
 

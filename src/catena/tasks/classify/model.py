@@ -1,9 +1,4 @@
-r"""Classifiers: from an encoded text to a score for each class.
-
-Linear models score :math:`s_j = b_j + \sum_i v_i w_{ij}` over the features i of a text; the log-linear model is
-:math:`p(j \mid x) = \exp s_j / \sum_{j'} \exp s_{j'}`. The others turn the text into one vector, which an output
-layer reads.
-"""
+"""Classifiers by networks: from an encoded text to one vector, and from it to a score for each class."""
 
 from __future__ import annotations
 
@@ -53,17 +48,6 @@ class Classifier(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, batch: ClassifyBatch) -> ClassifierOutput: ...
-
-
-class LinearClassifier(Classifier):
-    """A weight for each feature and class: a log-linear model or a perceptron, depending on the loss."""
-
-    def __init__(self, n_features: int, n_classes: int) -> None:
-        super().__init__()
-        self.features = FeatureSum(n_features, n_classes)
-
-    def forward(self, batch: ClassifyBatch) -> ClassifierOutput:
-        return ClassifierOutput(self.features(batch))
 
 
 class FeatureSum(nn.Module):
@@ -197,17 +181,6 @@ class BaggingEnsemble(Classifier):
         return ClassifierOutput(torch.stack([s.logits for s in scored]), torch.stack(hidden) if hidden else None)
 
 
-def log_probabilities(
-    logits: Float[Tensor, "*m b k"], several: bool, temperature: Float[Tensor, ""]
-) -> Float[Tensor, "b k"]:
-    """log p of each class: a softmax over classes or a sigmoid of each, averaged over the models of a bag."""
-    scaled = logits / temperature
-    log_probs = F.logsigmoid(scaled) if several else scaled.log_softmax(-1)
-    if log_probs.ndim == 2:
-        return log_probs
-    return log_probs.logsumexp(0) - torch.tensor(float(len(log_probs))).log()
-
-
 def build_model(
     config: ClassifyConfig,
     n_ids: int,
@@ -229,8 +202,6 @@ def build_model(
 
 def _one_model(config: ClassifyConfig, n_ids: int, n_classes: int, vectors: tuple[Tensor, Tensor] | None) -> Classifier:
     settings = config.model
-    if settings.kind in ("loglinear", "perceptron"):
-        return LinearClassifier(n_ids, n_classes)
     if isinstance(settings, MLPConfig):
         return MultilayerPerceptron(settings, n_ids, n_classes)
     assert isinstance(

@@ -1,10 +1,9 @@
-"""Classification of texts as a task."""
+"""Classification of texts by networks as a task."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -13,12 +12,9 @@ from torch import Tensor, nn
 
 from catena.data.batches import BatchPlan
 from catena.data.config import BatchConfig
-from catena.data.detect import detect_format
-from catena.data.examples import LabeledText, SourceLocation
-from catena.data.reading import ReadCounter
+from catena.data.examples import LabeledText
 from catena.data.vocabulary import Labels
-from catena.errors import CheckpointError, ConfigError, DataError
-from catena.tasks.base import DataParts, Origin
+from catena.tasks.base import Origin
 from catena.tasks.classify.base import LabelTask
 from catena.tasks.classify.batch import ClassifyBatch
 from catena.tasks.classify.config import ClassifyConfig, ClassifyOptions, NeuralClassifierConfig
@@ -31,14 +27,9 @@ from catena.tasks.classify.data import (
     describe_unseen,
     encode_labels,
     fit_tokenizer,
-    has_foreign_labels,
-    is_table,
-    read_labeled_texts,
-    read_parts,
     store_texts,
 )
 from catena.tasks.classify.encoding import (
-    BagEncoding,
     ClassifyEncoding,
     EncodedTexts,
     TokenEncoding,
@@ -50,24 +41,21 @@ from catena.tasks.classify.model import (
     BaggingEnsemble,
     Classifier,
     ClassifierOutput,
-    LinearClassifier,
     VectorClassifier,
     build_model,
 )
 from catena.tasks.classify.predict import ClassPrediction
 from catena.tasks.classify.pretrained import config_from_pretrained, get_encoding, layer_groups, load_pretrained_weights
+from catena.tasks.classify.texts import TextInputs
 from catena.tasks.classify.vectors import blank_vectors, word_vectors
 from catena.tasks.neural import Dataset, NetworkTraining
 from catena.tasks.pretrained import Pretrained
 from catena.tasks.sources import Sources
 from catena.training.task import BatchLoss
 
-if TYPE_CHECKING:
-    from catena.tasks.baselines.fitting import BaselineSuite
 
-
-class ClassifyTask(LabelTask[LabeledText]):
-    """A classifier of texts."""
+class ClassifyTask(TextInputs, LabelTask[LabeledText]):
+    """A classifier of texts by a network."""
 
     def __init__(self, config: ClassifyConfig, encoding: ClassifyEncoding, network: Classifier) -> None:
         super().__init__(config, encoding, network)
@@ -75,65 +63,7 @@ class ClassifyTask(LabelTask[LabeledText]):
         self._bootstrap: Float[Tensor, "m n"] | None = None
         self._targets: np.ndarray | None = None
 
-    # --- reading ------------------------------------------------------------------------------------------------------
-
-    @classmethod
-    def read(
-        cls, config: ClassifyConfig, path: Path, counter: ReadCounter, *, gold: bool = True
-    ) -> Iterator[LabeledText]:
-        is_train = str(path) in config.data.train
-        for example in read_labeled_texts(
-            config.data, path, counter, gold=gold, phrases=config.data.phrases and is_train
-        ):
-            if gold and len(example.labels) != 1 and not config.data.multilabel and example.labels:
-                raise DataError(
-                    f"{example.place} must have one label, got {len(example.labels)} ({', '.join(example.labels)}). "
-                    f"Use --multilabel if texts may have several."
-                )
-            yield example
-
-    def read_inputs(self, path: Path, counter: ReadCounter) -> Iterator[LabeledText]:
-        data = self.config.data
-        if data.input_format == "auto" and has_foreign_labels(data, path, self.labels):
-            data = data.model_copy(update={"input_format": "text"})
-        elif data.text_column is not None and not is_table(data, path):
-            data = data.model_copy(update={"text_column": None})
-        return read_labeled_texts(data, path, counter, gold=False)
-
-    @classmethod
-    def describe_file(cls, config: ClassifyConfig, path: Path) -> str:
-        shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
-        if config.data.input_format != "auto":
-            return f"{shown} is read as {config.data.input_format}"
-        found = detect_format(path, config.data.encoding)
-        roles = {"text": config.data.text_column, "label": config.data.label_column}
-        columns = ", ".join(f"{role} = {column!r}" for role, column in roles.items() if column is not None)
-        return f"{shown} is {found.format}: {columns or found.why}"
-
-    def to_example(self, item: Any) -> LabeledText:
-        if isinstance(item, LabeledText):
-            return item
-        if not isinstance(item, str):
-            raise DataError(f"a text must be a string, got {type(item).__name__}: {item!r:.60}. Pass strings.")
-        return LabeledText(item, (), SourceLocation("input", 0))
-
-    @classmethod
-    def split_key(cls, example: LabeledText) -> str:
-        return example.text
-
-    @classmethod
-    def split_group(cls, example: LabeledText) -> Hashable:
-        return example.labels
-
     # --- training data ------------------------------------------------------------------------------------------------
-
-    def training_parts(self, sources: Sources[LabeledText]) -> DataParts[LabeledText]:
-        return read_parts(self.config, sources, self.encoding.texts.tokenizer)
-
-    def baselines(self) -> BaselineSuite:
-        from catena.tasks.classify.baselines import TextSuite
-
-        return TextSuite(self)
 
     @classmethod
     def prepare(cls, config: ClassifyConfig, sources: Sources[LabeledText], origin: Origin) -> NetworkTraining:
@@ -239,14 +169,6 @@ class ClassifyTask(LabelTask[LabeledText]):
     def frozen_layers(self) -> Sequence[Sequence[nn.Parameter]]:
         return layer_groups(self.model) if self.config.pretrained else []
 
-    @classmethod
-    def check_start(cls, theirs: ClassifyConfig, config: ClassifyConfig, folder: Path) -> None:
-        if theirs.bagging != config.bagging:
-            raise CheckpointError(
-                f"bagging.members must be {theirs.bagging.members} "  # style: option name
-                f"as in {folder}, got {config.bagging.members}. Remove the option, or train without --init-from."
-            )
-
     # --- the loss -----------------------------------------------------------------------------------------------------
 
     def encode(self, examples: Sequence[LabeledText], *, gold: bool = True) -> ClassifyRows:
@@ -311,27 +233,6 @@ class ClassifyTask(LabelTask[LabeledText]):
 
     # --- reports ------------------------------------------------------------------------------------------------------
 
-    def top_features(self, most: int = 20) -> dict[str, list[tuple[str, float]]]:
-        """The features with the largest weights for each class, for a linear model.
-
-        Weights are relative to the mean over the classes, since only differences between classes matter.
-        """
-        if not isinstance(self.model, LinearClassifier):
-            raise ConfigError(
-                f"top features need a linear model, but this model is of kind {self.config.model.kind!r}. Train with "
-                f"--model loglinear."
-            )
-        assert isinstance(self.encoding.texts, BagEncoding)
-        weights = self.model.features.weight.detach().cpu().double()
-        if not self.multilabel:
-            weights = weights - weights.mean(1, keepdim=True)
-        table = {}
-        for j, name in enumerate(self.labels):
-            best = torch.topk(weights[:, j], min(most, self.encoding.texts.size))
-            pairs = zip(best.indices.tolist(), best.values.tolist(), strict=True)
-            table[name] = [(self.encoding.texts.name(i), weight) for i, weight in pairs]
-        return table
-
     def describe(self, top: int) -> list[str]:
         lines = [
             f"a classifier of kind {self.config.model.kind}: {len(self.names)} classes, {self.encoding.texts.size:,} "
@@ -341,10 +242,6 @@ class ClassifyTask(LabelTask[LabeledText]):
         ]
         if isinstance(self.model, BaggingEnsemble):
             lines.append(f"a bag of {len(self.model.members)} models")
-        if isinstance(self.model, LinearClassifier):
-            lines.append(f"the {top} features with the largest weights for each class:")
-            for name, features in self.top_features(top).items():
-                lines.append(f"  {name}: " + ", ".join(f"{feature} {weight:+.2f}" for feature, weight in features))
         return lines
 
 

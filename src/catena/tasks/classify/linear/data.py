@@ -1,0 +1,192 @@
+"""From training files to stored rows of features: one pass over the text, then passes over compact arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from catena.data.config import FeatureConfig
+from catena.data.examples import LabeledText
+from catena.data.tokenize import Tokenizer
+from catena.errors import DataError
+from catena.tasks.base import blocks
+from catena.tasks.classify.config import ClassifyConfig
+from catena.tasks.classify.data import hash_text, split_texts, why_unusable
+from catena.tasks.classify.linear.features import BagFeatures, FeatureRows, HashedNgrams, NgramCounter
+from catena.tasks.classify.linear.storage import RowSpool, Spool, StoredTexts
+from catena.tasks.classify.linear.symbols import SymbolReader, SymbolRows, hash_symbol, row_starts, take_rows
+from catena.tasks.sources import Sources
+
+PARTS = ("train", "dev", "test")
+_CHUNK = 2**13
+"""Number of texts that are read and encoded together."""
+
+
+@dataclass(frozen=True, eq=False)
+class SymbolStore:
+    """The texts of all files as symbols, in chunks.
+
+    Args:
+        tokenizer: the tokenizer of the texts.
+        names: the symbols; empty if they are hashes.
+        symbols, singles: the rows of symbols and of character n-grams.
+        gold: the index of the set of gold labels of each text.
+        sets: the sets of labels.
+        part: 0, 1 or 2 for each text of train, dev and test.
+    """
+
+    tokenizer: Tokenizer
+    names: list[str]
+    symbols: RowSpool
+    singles: RowSpool
+    gold: np.ndarray
+    sets: list[tuple[str, ...]]
+    part: np.ndarray
+
+    def read(self) -> Iterator[tuple[SymbolRows, np.ndarray, np.ndarray]]:
+        """The rows, the gold sets and the parts of each chunk."""
+        for chunk in range(len(self.symbols.ends) - 1):
+            low, high = self.symbols.ends[chunk][0], self.symbols.ends[chunk + 1][0]
+            rows = SymbolRows(*self.symbols.read(chunk), *self.singles.read(chunk))
+            yield rows, self.gold[low:high], self.part[low:high]
+
+    def sets_of(self, *parts: str) -> list[tuple[str, ...]]:
+        """The sets of labels that occur in these parts."""
+        own = np.isin(self.part, [PARTS.index(part) for part in parts])
+        return [self.sets[i] for i in np.unique(self.gold[own]).tolist()]
+
+
+class _Numbers(dict[str, int]):
+    """Numbers symbols in the order of their first occurrence."""
+
+    def __missing__(self, name: str) -> int:
+        self[name] = len(self)
+        return self[name]
+
+
+class _Builder:
+    """Reads texts into a :class:`SymbolStore`."""
+
+    def __init__(self, config: ClassifyConfig, tokenizer: Tokenizer) -> None:
+        self.config, self.tokenizer, self.numbers = config, tokenizer, _Numbers()
+        settings = feature_settings(config)
+        number = hash_symbol if settings.buckets else self.numbers.__getitem__
+        self.reader = SymbolReader(tokenizer, settings, config.data.max_length, number)
+        self.symbols, self.singles = RowSpool(), RowSpool()
+        self.gold, self.hashes = Spool(), Spool(np.uint64)
+        self.sets: dict[tuple[str, ...], int] = {}
+        self.needs_hashes = False
+
+    def add(self, sources: Sources[LabeledText], part: str) -> None:
+        """Store the usable texts of a part; the others are dropped and counted."""
+        data = self.config.data
+        limit = None if data.too_long == "cut" else data.max_length
+        for block in blocks(sources.read(part), _CHUNK):
+            rows: list[list[int]] = []
+            grams: list[list[int]] = []
+            used: list[LabeledText] = []
+            for example in block:
+                row, own = self.reader.read_text(example.text)
+                if reason := why_unusable(example, row, self.config, part, limit):
+                    sources.counter.drop(reason, example.place, example.text)
+                    continue
+                rows.append(row[: data.max_length])
+                grams.append(own)
+                used.append(example)
+            self._store(rows, grams, used)
+
+    def _store(self, rows: list[list[int]], grams: list[list[int]], used: list[LabeledText]) -> None:
+        for spool, lists in ((self.symbols, rows), (self.singles, grams)):
+            flat = np.fromiter((x for row in lists for x in row), np.int32)
+            spool.append(flat, row_starts([len(row) for row in lists]))
+        sets = self.sets
+        self.gold.append(np.array([sets.setdefault(example.labels, len(sets)) for example in used], np.int32))
+        if self.needs_hashes:
+            self.hashes.append(np.array([hash_text(example.text) for example in used], np.uint64))
+
+    def finish(self, ranges: dict[str, np.ndarray]) -> SymbolStore:
+        gold, sets = self.gold.read(0, len(self.gold)), list(self.sets)
+        part = np.zeros(len(gold), np.int8)
+        for name, rows in ranges.items():
+            part[rows] = PARTS.index(name)
+        if self.needs_hashes:
+            hashes = self.hashes.read(0, len(self.hashes))
+            for name, rows in split_texts(self.config, hashes, _LabelList(sets, gold), ranges).items():
+                part[rows] = PARTS.index(name)
+        return SymbolStore(self.tokenizer, list(self.numbers), self.symbols, self.singles, gold, sets, part)
+
+
+class _LabelList(Sequence[tuple[str, ...]]):
+    """The labels of each text, by its index."""
+
+    def __init__(self, sets: list[tuple[str, ...]], gold: np.ndarray) -> None:
+        self.sets, self.gold = sets, gold
+
+    def __getitem__(self, i: Any) -> Any:
+        return self.sets[self.gold[i]]
+
+    def __len__(self) -> int:
+        return len(self.gold)
+
+
+def feature_settings(config: ClassifyConfig) -> FeatureConfig:
+    """The features of a config, with the larger of both minimum counts."""
+    settings, limits = config.model.features, config.vocabulary  # type: ignore[union-attr]
+    if settings.buckets:
+        return settings
+    return settings.model_copy(update={"min_count": max(settings.min_count, limits.min_count)})
+
+
+def store_symbols(config: ClassifyConfig, sources: Sources[LabeledText], tokenizer: Tokenizer) -> SymbolStore:
+    """Tokenize the texts of all files once and split them; drop and count those that training cannot use."""
+    builder = _Builder(config, tokenizer)
+    splits = config.data.splits(has_dev="dev" in sources, has_test="test" in sources, seed=config.seed)
+    builder.needs_hashes = bool(splits.folds or splits.dev_fraction or splits.test_fraction)
+    ranges = {}
+    for part in PARTS:
+        if part == "train" or part in sources:
+            first = len(builder.gold)
+            builder.add(sources, part)
+            ranges[part] = np.arange(first, len(builder.gold))
+            sources.check(part, len(ranges[part]))
+    return builder.finish(ranges)
+
+
+def learn_features(config: ClassifyConfig, store: SymbolStore) -> tuple[BagFeatures, np.ndarray | None]:
+    """The features of the training texts, and the new number of each symbol if they are listed."""
+    settings = feature_settings(config)
+    if settings.buckets:
+        return HashedNgrams(settings), None
+    counter = NgramCounter(settings)
+    for rows, _, part in store.read():
+        counter.add(rows.take(np.flatnonzero(part == 0)))
+    listed, mapping = counter.finish(store.names, settings.min_count, config.vocabulary.max_size)
+    if not len(listed) and settings.min_count > 1:
+        raise DataError(
+            f"min_count must be at most the count of the most frequent feature of the training texts, got "
+            f"{settings.min_count}. Lower --min-count."
+        )
+    return listed, mapping
+
+
+def match_symbols(features: BagFeatures, store: SymbolStore, max_length: int) -> np.ndarray | None:
+    """The number that an older model has for each symbol, -1 if it has none; None if symbols are hashes."""
+    if not store.names:
+        return None
+    number = features.reader(store.tokenizer, max_length).number
+    return np.array([number(name) for name in store.names], np.int32)
+
+
+def encode_parts(features: BagFeatures, store: SymbolStore, mapping: np.ndarray | None) -> dict[str, StoredTexts]:
+    """The features of train, dev and test."""
+    parts = {name: StoredTexts(RowSpool(), Spool(), store.sets) for name in PARTS}
+    for symbols, gold, part in store.read():
+        rows = features.encode(symbols if mapping is None else symbols.renumbered(mapping))
+        for number, name in enumerate(PARTS):
+            own = np.flatnonzero(part == number)
+            if len(own):
+                parts[name].append(FeatureRows(*take_rows(rows.ids, rows.first, own)), gold[own])
+    return parts

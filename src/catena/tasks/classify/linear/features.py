@@ -1,0 +1,286 @@
+"""N-grams of symbols as feature ids: listed, if they occur in the training texts, or hashed into buckets.
+
+A few texts are encoded and scored by the reference implementation, because Numba takes longer to import.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from catena.config import Config
+from catena.data.config import FeatureConfig
+from catena.data.features import BETWEEN, display_key
+from catena.data.saved_config import read_settings, write_settings
+from catena.data.tokenize import Tokenizer
+from catena.errors import CheckpointError
+from catena.kernels.bags import reference
+from catena.tasks.classify.linear.symbols import SymbolReader, SymbolRows, hash_symbol, row_starts
+
+_SETTINGS_FILE = "features.json"
+_SYMBOLS_FILE = "symbols.json"
+_SMALLEST_TABLE = 2**12
+_SYMBOLS_AT_ONCE = 2**17
+"""Number of symbols that are counted together; tables are enlarged before they are."""
+
+
+VALUES = {"binary": reference.BINARY, "counts": reference.COUNTS, "log": reference.LOG}
+_FEW = 4000
+"""Number of symbols or features up to which Numba is not imported."""
+
+
+def needs_kernels(n: int) -> bool:
+    """Whether compiled loops are used for ``n`` symbols or features: if there are many, or if they are loaded."""
+    return n > _FEW or "catena.kernels.bags.cpu_ngrams" in sys.modules
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureRows:
+    """Features of texts: text i has ``ids[first[i] : first[i + 1]]``, ascending.
+
+    An id is repeated as often as it occurs, or is there once if the values are binary.
+    """
+
+    ids: np.ndarray
+    first: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.first) - 1
+
+
+class BagFeatures(ABC):
+    """Assigns an id from 0 to ``len(features) - 1`` to every feature."""
+
+    def __init__(self, settings: FeatureConfig) -> None:
+        self.settings = settings
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def name(self, id: int) -> str:
+        """The readable name of a feature."""
+
+    @abstractmethod
+    def reader(self, tokenizer: Tokenizer, max_length: int) -> SymbolReader:
+        """The reader of the symbols that :meth:`encode` expects."""
+
+    @abstractmethod
+    def _encode(self, rows: SymbolRows, found: np.ndarray, first: np.ndarray) -> int:
+        """Write the ids and where each row begins; returns the number of ids."""
+
+    @abstractmethod
+    def _encode_few(self, rows: Sequence[np.ndarray], singles: Sequence[np.ndarray]) -> list[list[int]]:
+        """The ids of each row, by the reference implementation."""
+
+    def encode(self, rows: SymbolRows) -> FeatureRows:
+        """The features of texts. N-grams without an id are left out."""
+        if not needs_kernels(len(rows.symbols) + len(rows.singles)):
+            lists = self._encode_few(
+                np.split(rows.symbols, rows.first[1:-1])[: len(rows)],
+                np.split(rows.singles, rows.single_first[1:-1])[: len(rows)],
+            )
+            lists = [sorted(set(row)) for row in lists] if self._distinct else lists
+            return FeatureRows(np.array([i for row in lists for i in row], np.int32), row_starts(list(map(len, lists))))
+        found = np.empty(len(rows.symbols) * self.settings.ngrams + len(rows.singles), np.int32)
+        first = np.zeros(len(rows) + 1, np.int64)
+        n = self._encode(rows, found, first)
+        return FeatureRows(found[:n].copy(), first)
+
+    @property
+    def _distinct(self) -> bool:
+        return self.settings.values == "binary"
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The arrays that :func:`load_features` needs."""
+        return {}
+
+    def save(self, folder: Path) -> None:
+        """Write everything except the arrays to a folder, which is created if needed."""
+        folder.mkdir(parents=True, exist_ok=True)
+        write_settings(folder / _SETTINGS_FILE, self.settings)
+
+
+class ListedNgrams(BagFeatures):
+    """The n-grams of the training texts, the most frequent first.
+
+    Args:
+        settings: which features are extracted.
+        names: the symbols.
+        parents: of each n-gram, the id of its first n - 1 symbols; -1 if it has one symbol.
+        lasts: of each n-gram, its last symbol.
+    """
+
+    def __init__(self, settings: FeatureConfig, names: list[str], parents: np.ndarray, lasts: np.ndarray) -> None:
+        super().__init__(settings)
+        self.names, self.parents, self.lasts = names, parents, lasts
+
+    def __len__(self) -> int:
+        return len(self.parents)
+
+    def name(self, id: int) -> str:
+        parts: list[str] = []
+        while id >= 0:
+            parts.append(self.names[self.lasts[id]])
+            id = int(self.parents[id])
+        return display_key(BETWEEN.join(reversed(parts)))
+
+    def reader(self, tokenizer: Tokenizer, max_length: int) -> SymbolReader:
+        ids = {name: i for i, name in enumerate(self.names)}
+        return SymbolReader(tokenizer, self.settings, max_length, lambda name: ids.get(name, -1))
+
+    @cached_property
+    def _table(self) -> tuple[np.ndarray, np.ndarray]:
+        from catena.kernels.bags.cpu_ngrams import insert_ngrams
+
+        keys, ids = _empty_table(len(self))
+        insert_ngrams(self.parents, self.lasts, 0, keys, ids)
+        return keys, ids
+
+    @cached_property
+    def _sorted(self) -> tuple[np.ndarray, np.ndarray]:
+        keys = reference.trie_keys(self.parents, self.lasts)
+        order = np.argsort(keys)
+        return keys[order], order
+
+    def _encode(self, rows: SymbolRows, found: np.ndarray, first: np.ndarray) -> int:
+        from catena.kernels.bags.cpu_ngrams import look_up_ngrams
+
+        return look_up_ngrams(
+            rows.symbols, rows.first, rows.singles, rows.single_first, self.settings.ngrams, *self._table,
+            self._distinct, found, first,
+        )  # fmt: skip
+
+    def _encode_few(self, rows: Sequence[np.ndarray], singles: Sequence[np.ndarray]) -> list[list[int]]:
+        return reference.look_up_ngrams(rows, singles, self.settings.ngrams, *self._sorted)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {"features.parents": self.parents, "features.lasts": self.lasts}
+
+    def save(self, folder: Path) -> None:
+        super().save(folder)
+        (folder / _SYMBOLS_FILE).write_text(json.dumps(self.names), encoding="utf-8")
+
+
+class HashedNgrams(BagFeatures):
+    """Features by a hash of their symbols. Nothing is stored; some features collide."""
+
+    def __len__(self) -> int:
+        assert self.settings.buckets is not None
+        return self.settings.buckets
+
+    def name(self, id: int) -> str:
+        return f"bucket {id}"
+
+    def reader(self, tokenizer: Tokenizer, max_length: int) -> SymbolReader:
+        return SymbolReader(tokenizer, self.settings, max_length, hash_symbol)
+
+    def _encode_few(self, rows: Sequence[np.ndarray], singles: Sequence[np.ndarray]) -> list[list[int]]:
+        return reference.hash_ngrams(rows, singles, self.settings.ngrams, len(self))
+
+    def _encode(self, rows: SymbolRows, found: np.ndarray, first: np.ndarray) -> int:
+        from catena.kernels.bags.cpu_ngrams import hash_ngrams
+
+        return hash_ngrams(
+            rows.symbols, rows.first, rows.singles, rows.single_first, self.settings.ngrams, len(self),
+            self._distinct, found, first,
+        )  # fmt: skip
+
+
+class NgramCounter:
+    """Counts the n-grams of texts, with memory for the distinct ones only."""
+
+    def __init__(self, settings: FeatureConfig) -> None:
+        self.settings, self.n = settings, 0
+        self._keys, self._ids = _empty_table(0)
+        self._counts, self._parents, self._lasts = np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32)
+
+    def add(self, rows: SymbolRows) -> None:
+        """Count the n-grams of some texts."""
+        from catena.kernels.bags.cpu_ngrams import count_ngrams
+
+        for part in _in_parts(rows):
+            self._make_room(len(part.symbols) * self.settings.ngrams + len(part.singles))
+            self.n = count_ngrams(
+                part.symbols, part.first, part.singles, self.settings.ngrams, self._keys, self._ids, self.n,
+                self._counts, self._parents, self._lasts,
+            )  # fmt: skip
+
+    def finish(self, names: list[str], min_count: int, max_size: int | None) -> tuple[ListedNgrams, np.ndarray]:
+        """The n-grams that are kept, and the new number of each symbol, -1 for those in no n-gram.
+
+        N-grams of equal counts are in the order of their first occurrence. A prefix is counted at least as often as
+        the n-gram and occurs no later, so it is kept if the n-gram is.
+
+        Args:
+            names: the symbols.
+            min_count: keep n-grams that occur at least this often.
+            max_size: keep at most this many, the most frequent ones.
+        """
+        counts = self._counts[: self.n]
+        order = np.argsort(-counts, kind="stable")
+        order = order[: min(int((counts >= min_count).sum()), self.n if max_size is None else max_size)]
+        renumber = np.full(self.n + 1, -1, np.int32)  # the last entry is for the parent -1
+        renumber[order] = np.arange(len(order), dtype=np.int32)
+        used = np.unique(self._lasts[order])
+        symbols = np.full(len(names), -1, np.int32)
+        symbols[used] = np.arange(len(used), dtype=np.int32)
+        kept = [names[i] for i in used.tolist()]
+        listed = ListedNgrams(self.settings, kept, renumber[self._parents[order]], symbols[self._lasts[order]])
+        return listed, symbols
+
+    def _make_room(self, more: int) -> None:
+        most = self.n + more
+        if most > len(self._counts):
+            size = max(most, len(self._counts) * 3 // 2)
+            for name in ("_counts", "_parents", "_lasts"):
+                old = getattr(self, name)
+                setattr(self, name, np.concatenate((old, np.zeros(size - len(old), old.dtype))))
+        if 2 * most > len(self._keys):
+            from catena.kernels.bags.cpu_ngrams import insert_ngrams
+
+            self._keys, self._ids = _empty_table(most)
+            insert_ngrams(self._parents[: self.n], self._lasts[: self.n], 0, self._keys, self._ids)
+
+
+def _empty_table(n: int) -> tuple[np.ndarray, np.ndarray]:
+    """An open table for ``n`` keys: at most half of it is used."""
+    size = max(_SMALLEST_TABLE, 1 << (2 * n - 1).bit_length() if n else 0)
+    return np.zeros(size, np.uint64), np.zeros(size, np.int32)
+
+
+def _in_parts(rows: SymbolRows) -> Iterable[SymbolRows]:
+    """The rows in parts of about ``_SYMBOLS_AT_ONCE`` symbols."""
+    begin = 0
+    while begin < len(rows):
+        limit = rows.first[begin] + _SYMBOLS_AT_ONCE
+        end = max(begin + 1, int(np.searchsorted(rows.first, limit, side="right")) - 1)
+        yield rows.take(np.arange(begin, end))
+        begin = end
+
+
+class _Saved(Config):
+    settings: FeatureConfig
+
+
+def load_features(folder: Path, arrays: dict[str, np.ndarray]) -> BagFeatures:
+    """The features of a folder that ``save`` wrote, and their arrays."""
+    settings = read_settings(folder / _SETTINGS_FILE, _Saved, "a folder of features", "a file of features").settings
+    if settings.buckets is not None:
+        return HashedNgrams(settings)
+    path = folder / _SYMBOLS_FILE
+    try:
+        names: Any = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise ValueError("it is not a list of strings")
+        return ListedNgrams(settings, names, arrays["features.parents"], arrays["features.lasts"])
+    except (OSError, ValueError, KeyError, RecursionError) as error:
+        raise CheckpointError(f"Cannot read {path} ({error}). Train the model again.") from None
