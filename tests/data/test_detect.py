@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from catena.data.detect import detect_format, detect_task
+from catena.data.detect import UNKNOWN, detect_format, detect_task
 from catena.data.formats import FORMATS
 from catena.data.readers.sample import HEAD_BYTES
 from catena.data.reading import ReadCounter
@@ -283,3 +283,32 @@ def test_real_universal_dependencies_come_back_byte_for_byte(real_data: Path, tm
     for path in paths:
         conllu.write(tmp_path / "copy", conllu.read(path))
         assert (tmp_path / "copy").read_bytes() == path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("a.yaml", "YAML"), ("de.po", "a message catalog of gettext"), ("film.srt", "subtitles with times")],
+)
+def test_markup_that_is_not_read_is_named(name: str, kind: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text("- text: it rains\n  label: wet\n" * 5, encoding="utf-8")
+    found = detect_format(tmp_path / name)
+    assert found.format == UNKNOWN
+    assert f"{name} is {kind}. " in found.why
+    assert found.why.endswith("or pass --input-format text to read each of its lines as a text.")
+
+
+def test_labels_before_a_colon_are_not_speakers(tmp_path: Path) -> None:
+    lines = [f"{('spam', 'ham')[i % 3 > 0]}: buy number {i} now" for i in range(60)]
+    (tmp_path / "a.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    found = detect_format(tmp_path / "a.txt")
+    assert found.format == "text"
+    assert "if its first words ('ham:', 'spam:') are labels" in found.why
+    for before, after in (("spam", "Ann"), ("spam", "user")):
+        (tmp_path / "a.txt").write_text("\n".join(lines).replace(before, after) + "\n", encoding="utf-8")
+        assert detect_format(tmp_path / "a.txt").format == "dialogue"
+
+
+def test_constant_column_is_not_the_label(tmp_path: Path) -> None:
+    rows = [f'"{i % 2 * 4}","NO_QUERY","user{i}","a longer text with the number {i} in it"' for i in range(30)]
+    (tmp_path / "a.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    assert "text = column 4, label = column 1" in detect_format(tmp_path / "a.csv").why

@@ -87,7 +87,8 @@ def text_and_label(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> t
         return None
     if len(names) > 2 and len([name for name in texts if name not in labels]) > 1:
         return None  # two columns of texts: perhaps pairs
-    return text, min(labels, key=lambda name: len(set(strings(columns[name]))))
+    n_values = {name: len(set(strings(columns[name]))) for name in labels}
+    return text, min(labels, key=lambda name: (n_values[name] == 1, n_values[name]))  # a constant is not a label
 
 
 def pair_by_values(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> tuple[str, str] | None:

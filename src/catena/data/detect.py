@@ -42,6 +42,12 @@ from catena.errors import CatenaError, FormatError, MissingExtraError
 
 __all__ = ["UNKNOWN", "DetectedFormat", "detect_format", "detect_task"]
 
+_OTHER_KINDS = (
+    ((".yaml", ".yml"), "YAML", "Convert it to JSON"),
+    ((".po", ".pot"), "a message catalog of gettext", "Convert it to TMX or CSV, for example with po2tmx or po2csv"),
+    ((".srt", ".vtt"), "subtitles with times", "Remove the numbers and times"),
+)
+"""Files of text with markup that Catena does not read: how their names end, what they are, and the cure."""
 _EVEN = 0.9
 """Fraction of lines with the same number of fields from which a file whose name does not show it is a table."""
 
@@ -153,6 +159,10 @@ def _no_text_rule(sample: Sample, encoding: str | None) -> DetectedFormat | None
 
 
 def _markup_rule(sample: Sample, encoding: str | None) -> DetectedFormat | None:
+    for endings, kind, cure in _OTHER_KINDS:
+        if sample.is_named(*endings):
+            text = "pass --input-format text to read each of its lines as a text"
+            return unknown(f"{sample.path} is {kind}. {cure}, or {text}.")
     first = sample.filled[0].lstrip().lower()
     if not first.startswith(("<?xml", "<!doctype", "<html", "<tmx")):
         return None

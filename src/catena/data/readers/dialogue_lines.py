@@ -24,6 +24,11 @@ _SAMPLE = 500
 """Number of lines that are examined."""
 _SPEAKER_WORDS = 3
 """Maximum number of words of a speaker's name."""
+_ROLES = frozenset((
+    "a", "b", "q", "me", "you", "user", "assistant", "human", "bot", "gpt", "system", "agent", "customer", "client",
+    "operator", "caller", "doctor", "patient", "teacher", "student", "interviewer", "interviewee", "host", "guest",
+))  # fmt: skip
+"""Names of speakers that are written in lower case. Other names begin with a capital."""
 _SPOKEN = re.compile(r"\s*([^\t:：]{1,40})[:：](?!//)\s*(.*)")
 """A turn after the name of its speaker and a colon."""
 _STAMP = re.compile(
@@ -51,6 +56,8 @@ def _are_spoken(filled: Sequence[str]) -> bool:
     found = [match[1].strip() for line in filled if (match := _SPOKEN.fullmatch(line))]
     if len(found) < 4 or len(found) < 0.9 * len(filled) or not all(map(may_be_speaker, found)):
         return False
+    if not any(name[0].isupper() or not name[0].isascii() or name.casefold() in _ROLES for name in found):
+        return False  # labels and keys, such as spam: and text:
     apart = sum(re.match(r"[^:：]*(:\s|:$|：)", line) is not None for line in filled)
     if apart < 0.5 * len(filled):  # DESC:manner is one word
         return False

@@ -282,5 +282,5 @@ def first_words(lines: Sequence[str]) -> list[str]:
     words = Counter(line.split(None, 1)[0] for line in lines)
     once = sum(count == 1 for count in words.values())
     is_small = 2 <= len(words) <= (0.05 if len(lines) >= 100 else 0.25) * len(lines)
-    is_named = all(re.search(r"\w", word) and word[-1] not in ":.,;!?" for word in words)
+    is_named = all(re.search(r"\w", word) and word[-1] not in ".,;!?" for word in words)
     return sorted(words) if is_small and is_named and once <= 0.2 * len(words) else []
