@@ -39,8 +39,8 @@ def test_tensors_are_treated_like_arrays() -> None:
         "0.75 True",
         "2 1 4",
         "f1 needs one label for each example, got references of shape (1, 4). Pass a 1-d array.",
-        "BLEU needs strings, got prediction 1 of type list. Join tokens by blanks, and pass one "
-        "reference for each prediction.",
+        "BLEU needs strings, got prediction 1 of type list. Join tokens by blanks, and pass a reference, or a tuple of "
+        "references, for each prediction.",
     ]
 
 

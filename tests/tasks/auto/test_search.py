@@ -21,7 +21,7 @@ from catena.tasks.auto import trials
 from catena.tasks.auto.record import read_record
 from catena.tasks.auto.search import continue_search, is_unfinished, search_model
 from catena.tasks.auto.table import DataSize
-from catena.tasks.auto.trials import Conclusion, Examination, Job, Outcome, Slice, Worker
+from catena.tasks.auto.trials import Conclusion, CountJob, Job, Outcome, Slice, Worker
 from catena.tasks.spec import get_spec
 from catena.training.interrupt import Interruption
 
@@ -41,7 +41,7 @@ class Script:
 
     def __call__(self, job: Job) -> Outcome | DataSize:
         self.jobs.append(job)
-        if isinstance(job, Examination):
+        if isinstance(job, CountJob):
             return self.size
         if isinstance(job, Conclusion):
             return Outcome("concluded", scores={"accuracy": 0.6})
@@ -230,7 +230,7 @@ def test_simplest_candidate_is_trained_even_if_reading_took_all_the_time(
     examine = script.__class__.__call__
 
     def slow(self: Script, job: Job) -> Any:
-        if isinstance(job, Examination):
+        if isinstance(job, CountJob):
             self.now += 2000
         return examine(self, job)
 

@@ -11,7 +11,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from catena.tasks.auto.table import DataSize
-from catena.tasks.auto.trials import Conclusion, Examination, Outcome, Slice, run_job
+from catena.tasks.auto.trials import Conclusion, CountJob, Outcome, Slice, run_job
 
 WORDS = {"lamp": "light bulb shine", "song": "sing tune chorus", "rain": "wet cloud drop"}
 
@@ -37,7 +37,7 @@ def outcome(job: Any) -> Outcome:
 
 
 def test_examination_counts_examples_and_words(values: dict[str, Any]) -> None:
-    assert run_job(Examination("classify", values)) == DataSize(72, 0, 144)
+    assert run_job(CountJob("classify", values)) == DataSize(72, 0, 144)
 
 
 def test_slice_reports_scores_and_does_not_read_the_test_set(values: dict[str, Any], tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ FILE = "search.json"
 TRIALS = "search"
 """The folder of the trials inside the run folder, while the search is running."""
 
-Status = Literal["waiting", "trained", "converged", "failed"]
+TrialStatus = Literal["waiting", "trained", "converged", "failed"]
 
 
 @dataclass
@@ -47,7 +47,7 @@ class Trial:
     name: str
     about: str
     values: dict[str, Any]
-    status: Status = "waiting"
+    status: TrialStatus = "waiting"
     seconds: float = 0.0
     overhead: float = 0.0
     steps: int = 0

@@ -26,7 +26,7 @@ from catena.config import parse
 from catena.errors import CatenaError, CheckpointError, DataError
 from catena.tasks.auto.record import TRIALS, SearchRecord, Trial, plan_slices, read_record
 from catena.tasks.auto.table import Candidate, DataSize, read_ranking, suitable
-from catena.tasks.auto.trials import Conclusion, Examination, Job, Outcome, Slice, Worker
+from catena.tasks.auto.trials import Conclusion, CountJob, Job, Outcome, Slice, Worker
 from catena.tasks.base import TrainResult
 from catena.tasks.spec import TaskSpec, get_spec
 from catena.training.interrupt import Interruption
@@ -138,7 +138,7 @@ _HAS_AFFINITY = hasattr(os, "sched_getaffinity")
 
 
 def _examine(worker: Worker, spec: TaskSpec, values: Mapping[str, Any]) -> DataSize:
-    worker.start(Examination(spec.name, dict(values)))
+    worker.start(CountJob(spec.name, dict(values)))
     found = worker.result()
     if isinstance(found, Outcome):
         raise DataError(found.lines[0])

@@ -29,7 +29,7 @@ from catena.training.report import RunResult, SilentReporter
 
 
 @dataclass(frozen=True)
-class Examination:
+class CountJob:
     """The job of counting the examples of a config."""
 
     task: str
@@ -97,7 +97,7 @@ class Outcome:
     lines: tuple[str, ...] = ()
 
 
-Job = Examination | Slice | Conclusion
+Job = CountJob | Slice | Conclusion
 
 
 class Worker:
@@ -177,7 +177,7 @@ def _end_with(parent: int) -> None:
 def run_job(job: Job) -> Outcome | DataSize:
     """Do a job. Errors of training are outcomes, so that the search continues with other candidates."""
     try:
-        if isinstance(job, Examination):
+        if isinstance(job, CountJob):
             return _examine(job)
         return _train(job) if isinstance(job, Slice) else _conclude(job)
     except CatenaError as error:
@@ -188,7 +188,7 @@ def run_job(job: Job) -> Outcome | DataSize:
         return Outcome("failed", lines=(f"{type(error).__name__}: {error}",))
 
 
-def _examine(job: Examination) -> DataSize:
+def _examine(job: CountJob) -> DataSize:
     from catena.tasks.sources import Sources
     from catena.training.device import choose_device
 
