@@ -53,7 +53,12 @@ def test_zero_deviation_is_certain() -> None:
 
 
 def test_directions() -> None:
-    assert [metric.higher_is_better for metric in (RMSE, MAE, R2, GAUSSIAN_LOG_LIKELIHOOD)] == [False, False, True, True]
+    assert [metric.higher_is_better for metric in (RMSE, MAE, R2, GAUSSIAN_LOG_LIKELIHOOD)] == [
+        False,
+        False,
+        True,
+        True,
+    ]
 
 
 @pytest.mark.parametrize(("metric", "function"), [(PEARSON, pearson), (SPEARMAN, spearman)])
