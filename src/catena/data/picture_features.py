@@ -46,6 +46,10 @@ class FeatureFile:
     def __contains__(self, picture: Path) -> bool:
         return picture.name in self.names or picture.stem in self.names
 
+    def missing(self, picture: Path) -> str:
+        """The sentence about a picture without features."""
+        return f"{self.path} has no features of {picture.name}. Compute them, or leave the picture out."
+
     def largest_shape(self) -> tuple[int, int]:
         """The largest number of positions of a picture, and the size of a vector, which all pictures must have."""
         shapes = {self.get(Path(name)).shape for name in dict.fromkeys(self.names.values())}
@@ -62,7 +66,7 @@ class FeatureFile:
         """
         name = self.names.get(picture.name) or self.names.get(picture.stem)
         if name is None:
-            raise DataError(f"{self.path} has no features of {picture.name}. Compute them, or leave the picture out.")
+            raise DataError(self.missing(picture))
         found = self._read(name)
         if found.ndim not in (2, 3) or not found.size or found.dtype.kind not in "fiu":
             raise DataError(

@@ -76,6 +76,8 @@ def test_folders_and_pictures_are_inputs_without_captions(folder: Path) -> None:
     assert [one.path for one in list_pictures(config().data, folder / "a.png", ReadCounter(), gold=False)] == [
         folder / "a.png"
     ]
+    with pytest.raises(DataError, match=r"File not found: .*nowhere\.png"):
+        list_pictures(config().data, folder / "nowhere.png", ReadCounter(), gold=False)
     with pytest.raises(DataError, match="has no captions"):
         list_pictures(config().data, folder, ReadCounter())
 
@@ -113,9 +115,9 @@ def test_features_are_found_by_name_and_missing_ones_counted(folder: Path) -> No
     pictures = list_pictures(made.data, folder / "captions.tsv", counter)
     examples = load_examples(made, pictures, counter)
     assert [(e.path.name, e.content[0, 0]) for e in examples] == [("a.png", 0), ("c.png", 1)]
-    assert [(d.reason, Path(d.text).name) for d in counter.dropped] == [
-        ("without features", "bad.png"),
-        ("without features", "b.png"),
+    assert [(d.reason, d.text.split(". ")[0]) for d in counter.dropped] == [
+        ("without features", f"{folder / 'grids.npz'} has no features of bad.png"),
+        ("without features", f"{folder / 'grids.npz'} has no features of b.png"),
     ]
     np.savez(folder / "grids.npz", **{"a.png": np.zeros((4, 2))})
     with pytest.raises(DataError, match=r"must have the shape \(4, 3\) or fewer rows, got \(4, 2\)"):

@@ -271,7 +271,7 @@ def test_estimator_learns_from_lists(scenes: Path) -> None:
 
 
 def test_wrong_inputs_raise(learned: CaptionTask, scenes: Path, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"nowhere\.png: without features"):
+    with pytest.raises(DataError, match=r"has no features of nowhere\.png"):
         learned.predict(["nowhere.png"])
     with pytest.raises(DataError, match="a picture must be the path of a file, got int"):
         learned.predict([3])

@@ -83,6 +83,8 @@ def list_pictures(
     if path.is_dir() or media_kind(path) == "picture":
         if gold:
             raise DataError(f"{path} has no captions. Pass a table with a column of file names and one of captions.")
+        if not path.exists() and data.features is None:
+            raise DataError(f"File not found: {path}. Check the path.")
         files = [file for file in list_files(path) if media_kind(file) == "picture"] if path.is_dir() else [path]
         return list(counter.seen(CaptionedPicture(file, (), SourceLocation(str(file), 1)) for file in files))
     own = ReadCounter()
@@ -140,7 +142,7 @@ def load_contents(
     else:
         kept = [i for i, path in enumerate(paths) if path in features]
         for i in sorted({*range(len(paths))} - set(kept)):
-            dropped.drop("without features", pictures[i].place, str(paths[i]))
+            dropped.drop("without features", pictures[i].place, features.missing(paths[i]))
         contents = _stack([_checked(features.get(paths[i]), config, paths[i]) for i in kept])
     counter.dropped.extend(dropped.dropped)
     return contents, kept

@@ -48,7 +48,7 @@ class Captioner(Estimator, task="caption"):
         counter = ReadCounter()
         examples = load_examples(config, pictures, counter)
         if counter.dropped:
-            raise DataError(f"{counter.dropped[0].text}: {counter.dropped[0].reason}. Leave it out.")
+            raise DataError(counter.dropped[0].text)
         return examples
 
     def score(self, x: Any, y: Any = None) -> float:

@@ -130,7 +130,7 @@ class CaptionTask(NeuralTask[CaptionConfig, CaptionExample, CaptionPrediction, C
         picture = CaptionedPicture(Path(item), (), SourceLocation(str(item), 1))
         found = load_examples(self.config, [picture], counter)
         if not found:
-            raise DataError(f"{counter.dropped[0].text}: {counter.dropped[0].reason}. Pass another picture.")
+            raise DataError(counter.dropped[0].text)
         return found[0]
 
     @classmethod
