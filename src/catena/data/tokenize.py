@@ -7,15 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from catena._lazy import LazyModule
 from catena.config import Config
 from catena.data.config import TokenizerConfig
 from catena.data.saved_config import read_settings
 from catena.data.tokenizers.base import SETTINGS_FILE, Tokenizer
 from catena.data.tokenizers.plain import ByteTokenizer, CharacterTokenizer, WhitespaceTokenizer
-from catena.data.tokenizers.subwords import load_subwords, train_bpe, train_unigram
 from catena.data.tokenizers.words import WordTokenizer
 
 __all__ = ["Tokenizer", "align_tokens", "build_tokenizer", "load_tokenizer"]
+
+
+_subwords = LazyModule("catena.data.tokenizers.subwords")
 
 
 @dataclass(frozen=True)
@@ -33,8 +36,14 @@ _KINDS = {
     "words": _untrained(WordTokenizer),
     "characters": _untrained(CharacterTokenizer),
     "bytes": _untrained(ByteTokenizer),
-    "bpe": _Kind(train_bpe, load_subwords),
-    "unigram": _Kind(train_unigram, load_subwords),
+    "bpe": _Kind(
+        lambda settings, texts: _subwords.train_bpe(settings, texts),
+        lambda settings, folder: _subwords.load_subwords(settings, folder),
+    ),
+    "unigram": _Kind(
+        lambda settings, texts: _subwords.train_unigram(settings, texts),
+        lambda settings, folder: _subwords.load_subwords(settings, folder),
+    ),
 }
 
 
