@@ -70,6 +70,11 @@ def test_rows_have_numbers_of_their_own_and_seeds_repeat(tasks: dict[str, SoundL
     assert levels == repeated != changed
     assert len({tuple(one) for one in levels}) == 4
     assert [len(row[0].prompt) for row in found] == [0, 500]
+    wavenet = tasks["plain"].recording_network.wavenet
+    for one in (found[0][1], found[1][0]):
+        ids = torch.from_numpy(np.concatenate((one.prompt, one.levels)).astype(np.int64))[None] + wavenet.first
+        log_probs = wavenet.token_log_probs(ids, torch.tensor([ids.shape[1]]))[0]
+        assert one.log_prob == pytest.approx(float(log_probs[len(one.prompt) :].sum()), abs=1e-2)
 
 
 def test_searches_generate_by_steps(tasks: dict[str, SoundLmTask]) -> None:
