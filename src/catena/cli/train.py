@@ -79,7 +79,7 @@ def run(argv: Sequence[str]) -> int:
         chosen=(reason,) if reason else (),
     )
     can_search = "model" not in values and options.init_from is None and options.seeds == 1
-    if can_search and config.training.max_time is not None and read_candidates(spec.name):
+    if can_search and read_candidates(spec.name) and config.training.max_time is not None:
         return run_search(request, values, source)
     return run_training(request)
 
