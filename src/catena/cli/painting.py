@@ -15,7 +15,7 @@ from catena.cli.parser import Arg, UsageError
 
 if TYPE_CHECKING:
     from catena.encoders.image_features import ImageFeatures
-    from catena.niche.style import Progress, SynthesisResult
+    from catena.niche.style import SynthesisProgress, SynthesisResult
 
 _COMMON = ("layers", "layer_weights", "variation_weight", "loss", "optimizer", "steps", "learning_rate", "history",
            "levels", "tile", "seed", "device", "max_pixels", "size")  # fmt: skip
@@ -102,7 +102,7 @@ class _Reporter:
         self.every, self.output = options.preview, options.output
         self.start = time.monotonic()
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: SynthesisProgress) -> None:
         from catena.niche.style.pictures import write_picture
 
         step = progress.losses.step

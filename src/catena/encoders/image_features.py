@@ -19,7 +19,7 @@ from torch.nn import functional as F
 from catena.errors import ConfigError, DataError
 
 PaddingName = Literal["zeros", "reflect", "circular"]
-PoolingName = Literal["average", "max"]
+GridPooling = Literal["average", "max"]
 PreprocessingName = Literal["torchvision", "caffe", "caffe_rgb"]
 PREPROCESSING: Mapping[PreprocessingName, tuple[tuple[int, ...], tuple[float, ...], tuple[float, ...]]] = {
     "torchvision": ((0, 1, 2), (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
@@ -90,7 +90,7 @@ class VGGFeatures(ImageFeatures):
         self,
         stages: Sequence[Sequence[tuple[Tensor, Tensor]]],
         preprocessing: PreprocessingName = "torchvision",
-        pooling: PoolingName = "average",
+        pooling: GridPooling = "average",
     ) -> None:
         super().__init__()
         self.pooling = pooling

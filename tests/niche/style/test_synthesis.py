@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from catena.errors import ConfigError, DataError
-from catena.niche.style import Progress, RandomFilters, SynthesisResult, synthesize_texture, transfer_style
+from catena.niche.style import SynthesisProgress, RandomFilters, SynthesisResult, synthesize_texture, transfer_style
 from catena.niche.style.losses import gram_matrix, relative_gram_loss
 from catena.niche.style.pictures import to_unit
 from catena.niche.style.synthesis import measure_grams, split_steps, to_tensor
@@ -164,7 +164,7 @@ def test_histogram_moves_colors_towards_the_content() -> None:
 
 
 def test_on_step_stops_and_keeps_the_best_picture() -> None:
-    def stop(progress: Progress) -> bool:
+    def stop(progress: SynthesisProgress) -> bool:
         seen.append(progress.losses.step)
         return progress.losses.step == 4
 
@@ -176,7 +176,7 @@ def test_on_step_stops_and_keeps_the_best_picture() -> None:
 
 
 def test_ctrl_c_stops_after_the_step_at_full_size() -> None:
-    def interrupt(progress: Progress) -> None:
+    def interrupt(progress: SynthesisProgress) -> None:
         if progress.losses.step == 1:
             os.kill(os.getpid(), signal.SIGINT)
 

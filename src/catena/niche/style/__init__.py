@@ -12,15 +12,15 @@ if TYPE_CHECKING:
     from catena.niche.style.losses import total_variation as total_variation
     from catena.niche.style.objective import StepLosses as StepLosses
     from catena.niche.style.random_filters import RandomFilters as RandomFilters
-    from catena.niche.style.synthesis import Progress as Progress
+    from catena.niche.style.synthesis import SynthesisProgress as SynthesisProgress
     from catena.niche.style.synthesis import SynthesisResult as SynthesisResult
     from catena.niche.style.synthesis import synthesize_texture as synthesize_texture
     from catena.niche.style.synthesis import transfer_style as transfer_style
 
 __all__ = [
-    "Progress",
     "RandomFilters",
     "StepLosses",
+    "SynthesisProgress",
     "SynthesisResult",
     "content_loss",
     "gram_loss",
@@ -34,7 +34,7 @@ __all__ = [
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
-        "Progress": ".synthesis",
+        "SynthesisProgress": ".synthesis",
         "RandomFilters": ".random_filters",
         "StepLosses": ".objective",
         "SynthesisResult": ".synthesis",

@@ -63,7 +63,7 @@ class LossWeights:
     form: LossForm = "relative"
 
 
-class Span(NamedTuple):
+class TileSide(NamedTuple):
     """Rows or columns of a tile: from ``start`` to ``end`` with margins, and the inner ones."""
 
     start: int
@@ -83,8 +83,8 @@ class Span(NamedTuple):
 class Tile(NamedTuple):
     """A part of a picture."""
 
-    rows: Span
-    columns: Span
+    rows: TileSide
+    columns: TileSide
 
 
 class Objective:
@@ -211,7 +211,7 @@ def split_tiles(size: tuple[int, int], tile: int, margin: tuple[int, int]) -> li
     return [Tile(row, column) for row in rows for column in columns]
 
 
-def _split_side(side: int, tile: int, margin: int, divisor: int) -> list[Span]:
+def _split_side(side: int, tile: int, margin: int, divisor: int) -> list[TileSide]:
     n = -(-side // max(tile, divisor))
     borders = [round(i * side / n / divisor) * divisor for i in range(n)] + [side]
-    return [Span(max(0, a - margin), a, b, min(side, b + margin)) for a, b in pairwise(borders)]
+    return [TileSide(max(0, a - margin), a, b, min(side, b + margin)) for a, b in pairwise(borders)]

@@ -24,7 +24,7 @@ from catena.niche.style.colors import color_scales, match_colors, match_luminanc
 from catena.niche.style.losses import gram_matrix
 from catena.niche.style.minimize import Minimization, OptimizerName, minimize
 from catena.niche.style.objective import LossForm, LossWeights, Objective, StepLosses
-from catena.niche.style.pictures import Picture, open_picture, resize_picture, to_bytes, to_unit, write_picture
+from catena.niche.style.pictures import PictureSource, open_picture, resize_picture, to_bytes, to_unit, write_picture
 from catena.niche.style.random_filters import RandomFilters
 from catena.niche.style.starts import TextureStart, make_noise, make_start
 from catena.training.device import choose_device
@@ -45,7 +45,7 @@ _Pixels = Float[np.ndarray, "_ _ 3"]
 
 
 @dataclass(frozen=True)
-class Progress:
+class SynthesisProgress:
     """A synthesis in progress.
 
     Args:
@@ -59,7 +59,7 @@ class Progress:
     picture: Callable[[], UInt8[np.ndarray, "height width 3"]]
 
 
-OnStep = Callable[[Progress], object]
+OnStep = Callable[[SynthesisProgress], object]
 """Called after each step; if it returns True, the synthesis stops."""
 
 
@@ -85,7 +85,7 @@ class SynthesisResult:
 
 
 def synthesize_texture(
-    sample: Picture,
+    sample: PictureSource,
     *,
     network: ImageFeatures | None = None,
     size: int = 256,
@@ -154,8 +154,8 @@ def synthesize_texture(
 
 
 def transfer_style(
-    content: Picture,
-    style: Picture | Sequence[Picture],
+    content: PictureSource,
+    style: PictureSource | Sequence[PictureSource],
     *,
     network: ImageFeatures | None = None,
     size: int = 512,
@@ -352,7 +352,7 @@ class _Painting:
             yield losses
 
     def _report(self, losses: StepLosses) -> bool:
-        return self.on_step is not None and self.on_step(Progress(losses, self.how.steps, self.pixels)) is True
+        return self.on_step is not None and self.on_step(SynthesisProgress(losses, self.how.steps, self.pixels)) is True
 
     def _resize(self, size: tuple[int, int]) -> None:
         if tuple(self.picture.shape[-2:]) != size:

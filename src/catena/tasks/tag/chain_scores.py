@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def viterbi_microseconds(tokens: int, k: int) -> int:
-    """The time of :meth:`ChainScores.best`: at most 50 microseconds for a token with 9 tags, 100 with 50 tags."""
+    """A rough estimate of the time of :meth:`ChainScores.best`."""
     return tokens * (50 + k * k // 50)
 
 

@@ -31,7 +31,7 @@ from catena.tasks.word_inputs.sentences import Sentence
 
 _kernels = LazyModule("catena.kernels.features.cpu_keys")
 _KEY_MICROSECONDS = 2
-"""Time of a key without kernels, measured: 1 to 2 microseconds in sentences of 10 words."""
+"""A rough estimate of the time of a key without kernels."""
 BLOCK = 8192
 """Approximate number of tokens that are processed together."""
 REMEMBERED = 500_000
