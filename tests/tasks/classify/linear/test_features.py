@@ -73,7 +73,7 @@ def test_min_count_and_max_size_keep_the_most_frequent_and_their_prefixes() -> N
     assert len(often.names) < len(every.names), "symbols of dropped features are dropped too"
 
 
-def test_counting_in_parts_equals_counting_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counting_in_parts_equals_counting_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     texts = [" ".join(f"w{x}" for x in rng.integers(0, 40, rng.integers(1, 30))) for _ in range(300)]
     whole = listed(FeatureConfig(ngrams=2), texts)
