@@ -91,7 +91,7 @@ def test_several_threads_learn_all_the_text() -> None:
 
 
 def test_losses_are_means_over_the_examples_of_each_epoch() -> None:
-    """Outputs of zero give every choice the probability 1/2, so the first loss is (noise + 1) log 2, whatever the text."""
+    """Outputs of zero give every choice the probability 1/2, so the first loss is (noise + 1) log 2 for any text."""
     training = VectorTrainingConfig(epochs=2, learning_rate=1e-12, min_learning_rate=0.0, subsample=0.0)
     settings = settings_of().model_copy(update={"training": training})
     trained = train_vectors(two_topics(), settings)

@@ -298,7 +298,9 @@ def _read_tensors(path: Path, load_file: Callable[[Path], dict[str, Any]] | None
     from safetensors import SafetensorError
 
     if load_file is None:
-        from safetensors.torch import load_file
+        from safetensors.torch import load_file as load_torch
+
+        load_file = load_torch
     try:
         return load_file(path)
     except (SafetensorError, OSError, ValueError) as error:

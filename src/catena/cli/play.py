@@ -80,7 +80,7 @@ def run(argv: Sequence[str]) -> int:
 
     from catena.cli.training import TrainRequest, next_folder, run_training
 
-    folder = options.output or next_folder("play", config)
+    folder = options.output or next_folder(f"play-{config.model.kind}")
     request = TrainRequest(
         spec,
         config,

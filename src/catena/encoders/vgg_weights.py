@@ -24,7 +24,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from catena.encoders.image_features import PREPROCESSING, PoolingName, PreprocessingName, VGGFeatures
+from catena.encoders.image_features import PREPROCESSING, GridPooling, PreprocessingName, VGGFeatures
 from catena.encoders.image_plain import VGG_LAYERS
 from catena.errors import ConfigError, FormatError
 
@@ -32,7 +32,7 @@ _BIAS_NAMES = (("weight", "bias"), ("kernel", "bias"), ("_W", "_b"))
 
 
 def read_vgg(
-    path: Path | str, preprocessing: PreprocessingName | None = None, pooling: PoolingName = "average"
+    path: Path | str, preprocessing: PreprocessingName | None = None, pooling: GridPooling = "average"
 ) -> VGGFeatures:
     """The feature maps of VGG with the weights of a file.
 

@@ -390,8 +390,7 @@ class BaseTask(ABC, Generic[C, E, P, O]):
     def baselines(self) -> Any:
         """The :class:`~catena.tasks.baselines.fitting.BaselineSuite` of this model, to compare it with scikit-learn."""
         raise DataError(
-            f"A model of the task {self.name} has no baselines. Remove --baseline, or use the task classify or "
-            f"regress."
+            f"A model of the task {self.name} has no baselines. Remove --baseline, or use the task classify or regress."
         )
 
     def warnings(self, prediction: P, options: O) -> Sequence[str]:

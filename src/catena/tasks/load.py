@@ -76,7 +76,7 @@ def train(
     given = {**({"model": chosen[configs.KIND]} if chosen else {}), **dict(options or {})}
     values = spec.estimator_class(str(given.get("model", "")))(**given).config_values()
     values.setdefault("data", {})["train"] = [str(Path(path).resolve()) for path in paths]
-    config = configs.parse(spec.config_class(), values, source="train")
+    config: Any = configs.parse(spec.config_class(), values, source="train")
     if read_candidates(spec.name) and "model" not in given and config.training.max_time is not None:
         note = reporter.note if reporter else (lambda words: None)
         search_model(spec, values, Path(output), config.training.max_seconds, note, source="train")

@@ -140,7 +140,8 @@ def conclude_run(folder: Path, config: Any) -> TrainResult:
     family, run = type(task), open_run(folder)
     best = [row for row in run.metrics() if row.get("best")][-1]
     scores: dict[str, float] = {}
-    if "test" in (sources := Sources(family, config)):
+    sources: Sources[Any] = Sources(family, config)
+    if "test" in sources:
         scores = task.evaluate(list(sources.read("test"))).scores()
         run.append_metrics({"step": best["step"], "part": "test", **scores})
     result = TrainResult(folder, config.training.metric or task.metric, best["scores"], scores)

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from catena.errors import ConfigError, DataError
-from catena.niche.style import SynthesisProgress, RandomFilters, SynthesisResult, synthesize_texture, transfer_style
+from catena.niche.style import RandomFilters, SynthesisProgress, SynthesisResult, synthesize_texture, transfer_style
 from catena.niche.style.losses import gram_matrix, relative_gram_loss
 from catena.niche.style.pictures import to_unit
 from catena.niche.style.synthesis import measure_grams, split_steps, to_tensor

@@ -19,8 +19,9 @@ class RowSearches:
 
     Args:
         name: prefix of the names of the operators.
-        reference: a function whose annotated parameters are the parameters of the operators. Rows, or groups of rows, are on the
-            first axis of every tensor, and on the first axis of the first one there is one entry for each row.
+        reference: a function whose annotated parameters are the parameters of the operators. Rows, or groups of rows,
+            are on the first axis of every tensor, and on the first axis of the first one there is one entry for each
+            row.
         arrays: ``arrays(*arguments)`` returns what the loops read.
         shape: ``shape(*arguments)`` returns the sizes of the axes of one structure.
         work: ``work(*arguments)`` returns the number of multiplications of a search for the best of all rows.

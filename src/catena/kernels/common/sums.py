@@ -35,8 +35,8 @@ class RowSums:
 
     Args:
         name: prefix of the names of the operators.
-        reference: the reference implementation of log Z. Its annotated parameters are the parameters of the operators. Rows, or
-            groups of rows, are on the first axis of every tensor.
+        reference: the reference implementation of log Z. Its annotated parameters are the parameters of the operators.
+            Rows, or groups of rows, are on the first axis of every tensor.
         n_scores: the first ``n_scores`` parameters are scores, which may be None if the annotation says so.
         sum_rows: ``sum_rows(keep, *arguments)`` returns log Z and the kept tensors, which only matter with ``keep``.
         kept: ``kept(*arguments)`` returns empty tensors in the shapes of the kept ones, for tracing.

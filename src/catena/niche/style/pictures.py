@@ -18,12 +18,12 @@ from catena.errors import ConfigError, DataError
 from catena.extras import require
 from catena.files import atomic_write
 
-PictureSource = Path | str | np.ndarray
+PictureInput = Path | str | np.ndarray
 """A picture file, or 8-bit pixels in RGB."""
 _FILTER = "lanczos"
 
 
-def open_picture(picture: PictureSource, size: int, max_pixels: int, name: str) -> UInt8[np.ndarray, "height width 3"]:
+def open_picture(picture: PictureInput, size: int, max_pixels: int, name: str) -> UInt8[np.ndarray, "height width 3"]:
     """The pixels of a picture, reduced so that its longer side is at most ``size``. It is never enlarged."""
     if not isinstance(picture, np.ndarray):
         height, width = fit_size(image_size(picture, max_pixels), size)

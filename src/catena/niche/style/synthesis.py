@@ -24,7 +24,7 @@ from catena.niche.style.colors import color_scales, match_colors, match_luminanc
 from catena.niche.style.losses import gram_matrix
 from catena.niche.style.minimize import Minimization, OptimizerName, minimize
 from catena.niche.style.objective import LossForm, LossWeights, Objective, StepLosses
-from catena.niche.style.pictures import PictureSource, open_picture, resize_picture, to_bytes, to_unit, write_picture
+from catena.niche.style.pictures import PictureInput, open_picture, resize_picture, to_bytes, to_unit, write_picture
 from catena.niche.style.random_filters import RandomFilters
 from catena.niche.style.starts import TextureStart, make_noise, make_start
 from catena.training.device import choose_device
@@ -85,7 +85,7 @@ class SynthesisResult:
 
 
 def synthesize_texture(
-    sample: PictureSource,
+    sample: PictureInput,
     *,
     network: ImageFeatures | None = None,
     size: int = 256,
@@ -154,8 +154,8 @@ def synthesize_texture(
 
 
 def transfer_style(
-    content: PictureSource,
-    style: PictureSource | Sequence[PictureSource],
+    content: PictureInput,
+    style: PictureInput | Sequence[PictureInput],
     *,
     network: ImageFeatures | None = None,
     size: int = 512,

@@ -62,8 +62,8 @@ class BaselineSuite(ABC):
         """The inputs of the transformers."""
 
     @abstractmethod
-    def feature_sets(self, inputs: Any, config: BaseBaselinesConfig) -> Sequence[FeatureSet]:
-        """The features to choose from, for training inputs."""
+    def feature_sets(self, inputs: Any, config: Any) -> Sequence[FeatureSet]:
+        """The features to choose from, for training inputs and the config of the task's baselines."""
 
     @abstractmethod
     def usable(self, examples: Sequence[Any]) -> Sequence[Any]:

@@ -9,6 +9,7 @@ from catena.embeddings.config import EmbeddingConfig
 from catena.errors import ConfigError
 from catena.lm.neural_config import FeedForwardLMConfig
 from catena.tasks.lm.config import LmMixtureConfig, NgramConfig
+from catena.tasks.lm.sound.config import WaveNetLMConfig
 from catena.tasks.pretrained import Pretrained, layers_from_the_top
 from catena.tasks.word_inputs.config import WordInputConfig
 from catena.tasks.word_inputs.model import WordReader
@@ -25,7 +26,7 @@ def adopt_words(own: WordInputConfig, start: Pretrained) -> WordInputConfig:
             f"pretrained must be a language model over words, got {str(start.folder)!r} with tokenizer "
             f"{tokens.kind!r}. Train one with --tokenizer whitespace."
         )
-    if isinstance(lm, FeedForwardLMConfig | NgramConfig | LmMixtureConfig):
+    if isinstance(lm, FeedForwardLMConfig | NgramConfig | LmMixtureConfig | WaveNetLMConfig):
         raise ConfigError(
             f"pretrained must be a language model with a sentence encoder, got {str(start.folder)!r} of kind "
             f"{lm.kind!r}. Choose one of kind lstm, gru, rnn, convolution or transformer."

@@ -77,7 +77,7 @@ def test_counting_in_parts_equals_counting_the_whole(monkeypatch: pytest.MonkeyP
     rng = np.random.default_rng(0)
     texts = [" ".join(f"w{x}" for x in rng.integers(0, 40, rng.integers(1, 30))) for _ in range(300)]
     whole = listed(FeatureConfig(ngrams=2), texts)
-    monkeypatch.setattr(module, "_SYMBOLS_AT_ONCE", 17)
+    monkeypatch.setattr(module, "_BLOCK_SYMBOLS", 17)
     monkeypatch.setattr(module, "_SMALLEST_TABLE", 4)
     parts = listed(FeatureConfig(ngrams=2), texts)
     assert np.array_equal(whole.parents, parts.parents)

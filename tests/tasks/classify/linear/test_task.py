@@ -245,7 +245,8 @@ def test_few_texts_get_the_probabilities_of_many(tmp_path: Path, monkeypatch: py
 def test_prediction_imports_neither_torch_nor_numba(tmp_path: Path) -> None:
     trained(tmp_path / "run")
     code = (
-        "import sys; from pathlib import Path; from catena.tasks.runs import load_task; model = load_task(Path(sys.argv[1]));"
+        "import sys; from pathlib import Path; from catena.tasks.runs import load_task;"
+        "model = load_task(Path(sys.argv[1]));"
         "print(model.predict(['wake me at six'])[0]); print({'torch', 'numba'} & set(sys.modules))"
     )
     found = subprocess.run(

@@ -28,7 +28,7 @@ from catena.tasks.classify.linear.symbols import SymbolReader, SymbolRows, hash_
 _SETTINGS_FILE = "features.json"
 _SYMBOLS_FILE = "symbols.json"
 _SMALLEST_TABLE = 2**12
-_SYMBOLS_AT_ONCE = 2**17
+_BLOCK_SYMBOLS = 2**17
 """Number of symbols that are counted together; tables are enlarged before they are."""
 
 
@@ -258,10 +258,10 @@ def _empty_table(n: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _in_parts(rows: SymbolRows) -> Iterable[SymbolRows]:
-    """The rows in parts of about ``_SYMBOLS_AT_ONCE`` symbols."""
+    """The rows in parts of about ``_BLOCK_SYMBOLS`` symbols."""
     begin = 0
     while begin < len(rows):
-        limit = rows.first[begin] + _SYMBOLS_AT_ONCE
+        limit = rows.first[begin] + _BLOCK_SYMBOLS
         end = max(begin + 1, int(np.searchsorted(rows.first, limit, side="right")) - 1)
         yield rows.take(np.arange(begin, end))
         begin = end
