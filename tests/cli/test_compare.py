@@ -13,11 +13,14 @@ from tests.cli.conftest import TINY, Catena, matches
 
 @pytest.fixture(scope="module")
 def poor(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that has learned hardly anything."""
+    """A run that has seen a quarter of the texts."""
     from catena.cli.main import main
 
     folder = tmp_path_factory.mktemp("runs") / "poor"
-    words = ["train", files / "train.tsv", *TINY, "--learning-rate", "1e-9", "--no-calibrate", "-q", "-o", folder]
+    few = folder.parent / "few.tsv"
+    lines = (files / "train.tsv").read_text(encoding="utf-8").splitlines(keepends=True)
+    few.write_text("".join(lines[::4]), encoding="utf-8")
+    words = ["train", few, "--dev", files / "dev.tsv", *TINY, "-q", "-o", folder]
     assert main([str(word) for word in words]) == 0
     return folder
 

@@ -86,7 +86,7 @@ def test_version(catena: Catena) -> None:
     ("words", "sentence"),
     [
         (["trian"], "Unknown command 'trian': did you mean 'train'?"),
-        (["frobnicate"], "Unknown command 'frobnicate': 22 names are known, …"),
+        (["frobnicate"], "Unknown command 'frobnicate': 25 names are known, …"),
         (["--hlep"], "Unknown command '--hlep': …"),
         (["evaluate"], "RUN is missing. Usage: catena evaluate RUN FILE [--options]."),
         (["evaluate", "run"], "FILE is missing. Usage: catena evaluate RUN FILE [--options]."),

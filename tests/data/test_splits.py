@@ -210,3 +210,16 @@ def test_invalid_splits_raise_error(options: dict, message: str) -> None:
 def test_fold_outside_the_folds_raises_error() -> None:
     with pytest.raises(ConfigError, match="fold must be from 0 to 2, got 3"):
         Splits(folds=3).rows(list("abc"), fold=3)
+
+
+@pytest.mark.parametrize("by", ["hash", "stratified", "end", "random"])
+def test_train_on_dev_adds_dev_to_train_and_keeps_test_apart(
+    by: Literal["hash", "stratified", "end", "random"],
+) -> None:
+    keys = [f"text {i}" for i in range(50)]
+    labels = ["ab"[i % 2] for i in range(50)]
+    plain = Splits(0.2, by, test_fraction=0.1).rows(keys, labels)
+    both = Splits(0.2, by, test_fraction=0.1, train_on_dev=True).rows(keys, labels)
+    assert both.dev.tolist() == plain.dev.tolist()
+    assert both.test.tolist() == plain.test.tolist()
+    assert both.train.tolist() == sorted([*plain.train.tolist(), *plain.dev.tolist()])

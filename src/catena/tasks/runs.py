@@ -156,6 +156,9 @@ def load_task(folder: Path, device: str = "auto", seed: int | None = None) -> Ba
         device: where its networks compute.
         seed: the seed of torch's global generators; they are not seeded if it is None or if the model needs no torch.
     """
+    from catena.training.device import check_device_name
+
+    check_device_name(device)
     checkpoint = open_checkpoint(folder)
     spec = read_spec(checkpoint.folder / CONFIG)
     if not spec.has_examples:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from catena.errors import ConfigError
@@ -10,18 +11,25 @@ if TYPE_CHECKING:
     import torch
 
 
+_NAMES = re.compile(r"auto|(cpu|cuda|mps|xpu)(:\d+)?")
+
+
+def check_device_name(name: str) -> None:
+    """Raise ConfigError if no device has this name. Needs no torch."""
+    if not _NAMES.fullmatch(name):
+        raise ConfigError(f"device {name!r} is not known. Use auto, cpu, cuda, cuda:0 or mps.")
+
+
 def choose_device(name: str) -> torch.device:
     """The device with a name; ``auto`` is a GPU if there is one. Raises ConfigError if the device is not available."""
     import torch
 
+    check_device_name(name)
     if name == "auto":
         if torch.cuda.is_available():
             return torch.device("cuda")
         return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        raise ConfigError(f"device {name!r} is not known. Use auto, cpu, cuda, cuda:0 or mps.") from None
+    device = torch.device(name)
     if device.type == "cuda" and not torch.cuda.is_available():
         raise ConfigError(
             f"device {name!r} is not available: this machine has no CUDA GPU. Use --device cpu or --device auto."
