@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from catena.checkpoint import open_checkpoint
-from tests.cli.conftest import TINY, Catena, matches
+from tests.cli.conftest import NETWORK, Catena, matches
 
 
 def test_average_of_two_checkpoints_can_be_loaded(catena: Catena, files: Path) -> None:
-    words = ["train", files / "train.tsv", "--dev", files / "dev.tsv", *TINY, "--keep-last", "2", "-q", "-o", "run"]
+    words = ["train", files / "train.tsv", "--dev", files / "dev.tsv", *NETWORK, "--keep-last", "2", "-q", "-o", "run"]
     assert catena(*words).code == 0
     parts = sorted(Path("run/checkpoints").iterdir())
     assert len(parts) == 2
@@ -44,7 +44,7 @@ def test_invalid_average_prints_error(
 
 
 def test_average_of_different_models_prints_error(catena: Catena, files: Path, trained: Path) -> None:
-    assert catena("train", files / "dev.tsv", *TINY, "-q", "-o", "other").code == 0
+    assert catena("train", files / "dev.tsv", *NETWORK, "-q", "-o", "other").code == 0
     said = catena("average", trained, "other", "-o", "x")
     assert said.code == 1
     assert "they are different models" in said.sentence
