@@ -19,7 +19,7 @@ from catena.data.images import read_image
 from catena.data.media_config import ImageConfig
 from catena.encoders.image_features import ImageFeatures
 from catena.encoders.vgg_weights import read_vgg
-from catena.niche.style import SynthesisProgress, RandomFilters, SynthesisResult, synthesize_texture, transfer_style
+from catena.niche.style import RandomFilters, SynthesisProgress, SynthesisResult, synthesize_texture, transfer_style
 
 STYLES = ("starry_night.jpg", "the_scream.jpg", "shipwreck.jpg")
 
