@@ -162,6 +162,7 @@ def test_small_dev_set_is_enlarged_and_then_used_for_training(tmp_path: Path, mo
     again = script.slices("again")
     assert [job.values["data"] for job in again] == [{"dev_fraction": 0.2, "train_on_dev": True}]
     assert again[0].steps is not None
+    assert again[0].n_evaluations == 1, "a dev set that is part of train cannot choose a checkpoint"
     assert again[0].steps >= script.slices("cnn-wide")[-1].seconds * 10 / 0.8 * 0.5
     assert result.scores == {"accuracy": 0.9}, "the dev score of the model that did not see dev"
     assert (tmp_path / "run" / "meta.json").read_text() == "again"

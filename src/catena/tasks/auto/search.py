@@ -50,7 +50,8 @@ _REFIT = 0.4
 _ENOUGH = 0.5
 """Smallest fraction of the steps of the best candidate with which it is trained again."""
 _LONGER = 3
-"""A candidate that was still improving is trained again for at most this many times its steps, if there is time."""
+"""The best candidate is trained again for up to this many times its steps, because its learning rate falls from the
+start."""
 _ROUNDS = 3
 """How often the last candidates are resumed if they end before the deadline."""
 _UNUSED = 0.1
@@ -248,7 +249,8 @@ class _Search:
             return
         data = {**leader.values.get("data", {}), "train_on_dev": True}
         again = Trial(_AGAIN, leader.about, {**leader.values, "data": data})
-        self._train([self._slice(again, left, steps if leader.steps > 1 else None, 3)], interruption)
+        # Only the last step is evaluated: dev is part of train here and cannot choose among checkpoints.
+        self._train([self._slice(again, left, steps if leader.steps > 1 else None)], interruption)
         self.record.refit = bool(again.scores) and not interruption.requested
 
     def _steps_again(self, leader: Trial) -> int:
@@ -258,8 +260,7 @@ class _Search:
         if not leader.is_network:
             return wanted if leader.seconds * wanted <= left * max(leader.steps, 1) else 0
         affordable = self._affordable(leader, left)[1]
-        if leader.status == "trained":  # it was still improving
-            wanted = max(wanted, min(affordable, _LONGER * wanted))
+        wanted = max(wanted, min(affordable, _LONGER * wanted))
         return min(wanted, affordable) if affordable >= _ENOUGH * wanted else 0
 
     # --- jobs ---------------------------------------------------------------------------------------------------------
