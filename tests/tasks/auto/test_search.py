@@ -154,6 +154,7 @@ def test_no_candidate_raises_with_the_reason(tmp_path: Path, monkeypatch: pytest
     use(monkeypatch, Script({}, DataSize(5000, 300, 25_000)))
     with pytest.raises(CatenaError, match=r"No candidate could be trained within 1000 s\. .*It diverged\."):
         run(tmp_path / "run")
+    assert not (tmp_path / "run").exists(), "the folder can be used again"
 
 
 def test_small_dev_set_is_enlarged_and_then_used_for_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,7 +33,7 @@ def read(
         encoding: UTF-8 if omitted.
         counter: counts the sentences and lists those that are dropped because of an invalid row or head. Without one,
             the first of them raises an error.
-        heads: False does not check heads, for those who read only words and tags.
+        heads: False does not check heads, for tasks that read only words and tags.
     """
     with open_text(path, encoding, keep_nuls=True) as lines:
         yield from read_lines(path, lines, counter, heads)

@@ -351,6 +351,7 @@ class _Search:
             notes = "; ".join(trial.line() for trial in self.record.trials if trial.note)
             if self.interrupted:
                 raise KeyboardInterrupt
+            shutil.rmtree(self.folder)  # it holds nothing but this search
             raise CatenaError(f"No candidate could be trained within {self.record.seconds:.0f} s. {notes}".strip())
         if not self.interrupted:
             self.record.winner = leader.name
