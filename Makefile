@@ -87,7 +87,7 @@ DEVICE_TESTS ?= tests
 device-test:
 	$(PYTHON) -m pip --version >/dev/null 2>&1 && pip="$(PYTHON) -m pip" || pip=pip; \
 	  $$pip install --quiet --no-index --no-deps --target carry/site carry/wheels/*.whl
-	PYTHONPATH=src:carry/site $(PYTHON) -m pytest -n $(or $(JOBS),auto) --device cpu --device cuda -rs $(DEVICE_TESTS)
+	PYTHONPATH=$(CURDIR)/src:$(CURDIR)/carry/site $(PYTHON) -m pytest -n $(or $(JOBS),auto) --device cpu --device cuda -rs --failures carry/failures.txt $(DEVICE_TESTS)
 
 clean:
 	rm -rf $(VENV) $(SITE) .venv-peers .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

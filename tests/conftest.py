@@ -49,8 +49,29 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="Run one variant of each test, without those marked slow, docs, train, gpu, browser, data or peers.",
     )
+    parser.addoption("--failures", type=Path, help="Append each failure to this file as it happens.")
     parser.addoption("--update-golden", action="store_true", help="Write the recorded outputs of the commands again.")
     parser.addoption("--update-style", action="store_true", help="Write the baseline of the style lint again.")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    path = config.getoption("--failures")
+    if path and not hasattr(
+        config, "workerinput"
+    ):  # the controller of pytest-xdist receives the reports of all workers
+        config.pluginmanager.register(_FailureLog(path))
+
+
+class _FailureLog:
+    """Plugin that appends the id and the traceback of each failed test to a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(f"{report.when} {report.nodeid}\n{report.longreprtext}\n\n")
 
 
 def devices(config: pytest.Config) -> list[str]:

@@ -55,6 +55,7 @@ class Reader:
         self._fn: FunctionType | None = fn
         self._typechecker = typechecker
         self._returned = threading.local()
+        self._lock = threading.Lock()
 
     @functools.cached_property
     def by_value(self) -> bool:
@@ -68,13 +69,13 @@ class Reader:
 
     def read_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         for _ in range(_readings(*args, *kwargs.values())):
-            self._twins[0](*args, **kwargs)
+            self._get_twins()[0](*args, **kwargs)
 
     def read_result(self, out: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self._returned.value = out
         try:
             for _ in range(_readings(out)):
-                self._twins[1](*args, **kwargs)
+                self._get_twins()[1](*args, **kwargs)
         finally:
             del self._returned.value
 
@@ -83,12 +84,15 @@ class Reader:
             self.seen.clear()
         self.seen.setdefault(given, set()).add(found)
 
+    def _get_twins(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
+        with self._lock:  # cached_property has no lock of its own since Python 3.12
+            return self._twins
+
     @functools.cached_property
     def _twins(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
         """Two functions of the same signature: one returns a dummy, the other the result of the first."""
         fn, returned = self._fn, self._returned
         assert fn is not None
-        self._fn = None  # what the function holds is not ours to keep
         signature = inspect.signature(fn)
         unsaid = signature.replace(return_annotation=inspect.Signature.empty)
 
@@ -102,6 +106,7 @@ class Reader:
             twin: Any = FunctionType(body.__code__, fn.__globals__, fn.__name__, None, body.__closure__)
             twin.__qualname__, twin.__module__, twin.__signature__ = fn.__qualname__, fn.__module__, said
             twins.append(prepared_by_jaxtyping(twin, typechecker=self._typechecker))
+        self._fn = None  # what the function holds is not ours to keep
         return twins[0], twins[1]
 
 

@@ -205,7 +205,8 @@ class StepperLaws:
         possible = (stepper.log_probs(state) > -torch.inf).cpu()  # branches may be on the CPU
         possible[:, stepper.end] = False
         times = torch.zeros(possible.shape, dtype=torch.int64, device="cpu")
-        for rows, ids, remaining in stepper.branches(state):
+        for branch in stepper.branches(state):
+            rows, ids, remaining = (x.cpu() for x in branch)
             assert len(rows) == len(remaining)
             assert (remaining >= 0)[possible[rows][:, ids.long()].any(dim=1)].all()
             times[rows[:, None], ids.long()[None]] += 1

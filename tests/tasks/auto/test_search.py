@@ -181,16 +181,9 @@ def test_each_process_computes_with_one_thread(tmp_path: Path, monkeypatch: pyte
     assert {job.values["machine"]["threads"] for job in script.jobs if isinstance(job, Slice)} == {1}
 
 
-class Interrupted(Interruption):
-    """An interruption without signals."""
-
-    def __enter__(self) -> Interrupted:
-        return self
-
-
 def test_interruption_keeps_the_best_and_can_be_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    interruption = Interrupted()
-    monkeypatch.setattr(module, "Interruption", lambda: interruption)
+    interruption = Interruption()
+    monkeypatch.setattr(Interruption, "__enter__", lambda self: interruption)
 
     def stop(job: Slice) -> None:
         interruption.requested = len(script.slices("cnn")) + len(script.slices("log-linear")) >= 2

@@ -37,6 +37,7 @@ def outcome(job: Any) -> Outcome:
 
 
 def test_examination_counts_examples_and_words(values: dict[str, Any]) -> None:
+    values = values | {"machine": {"device": "cpu"}}
     assert run_job(CountJob("classify", values)) == DataSize(72, 0, 144)
 
 

@@ -130,7 +130,9 @@ def test_balanced_weights_equal_torch() -> None:
     task.model.eval()
     batch = task.epoch(1).batch(0)
     counts = torch.tensor([2.0, 1.0, 3.0])  # neg, neu, pos
-    losses = F.cross_entropy(task.model(batch).logits, batch.labels, weight=6 / (3 * counts), reduction="none")
+    losses = F.cross_entropy(
+        task.model(batch).logits, batch.labels, weight=(6 / (3 * counts)).to(batch.labels.device), reduction="none"
+    )
     assert task.loss(batch).total.item() == pytest.approx(losses.mean().item(), abs=1e-6)
 
 
@@ -172,7 +174,7 @@ def test_sparsity_penalty_of_a_bag_uses_the_sample_of_each_model() -> None:
     assert hidden is not None
     counts = classifier(plain)._bootstrap
     assert counts is not None
-    each = [(counts[m, batch.examples] * hidden[m].abs().sum(1)).mean() for m in range(3)]
+    each = [(counts[m, batch.examples.cpu()].to(hidden) * hidden[m].abs().sum(1)).mean() for m in range(3)]
     wanted = plain.loss(batch).total + 0.5 * sum(each)
     assert penalized.loss(batch).total.item() == pytest.approx(wanted.item(), abs=1e-5)
 
@@ -188,7 +190,7 @@ def test_models_of_a_bag_train_on_their_own_samples() -> None:
     batch = task.epoch(1).batch(0)
     scores = task.model(batch).logits
     each = torch.stack([F.cross_entropy(m, batch.labels, reduction="none") for m in scores])
-    wanted = (each * counts[:, batch.examples]).mean(1).sum()
+    wanted = (each * counts[:, batch.examples.cpu()].to(each)).mean(1).sum()
     assert task.loss(batch).total.item() == pytest.approx(wanted.item(), abs=1e-5)
 
 

@@ -75,11 +75,12 @@ def test_deviation_is_the_root_of_the_predicted_variance() -> None:
     assert isinstance(task, NeuralRegressTask)
     examples = [task.to_example(text) for text in texts]
     with torch.no_grad():
-        mean, log_variance = task.model(task.collate(task.encode(examples), np.arange(6)))
+        found = task.model(task.collate(task.encode(examples), np.arange(6)))
+    mean, log_variance = (x.double().cpu().numpy() for x in found)
     values, deviations = model.predict(texts, return_std=True)
-    variance = np.exp(log_variance.double().numpy()) * float(task.model.variance)
+    variance = np.exp(log_variance) * float(task.model.variance)
     assert np.allclose(deviations, task.encoding.scale * np.sqrt(variance), rtol=1e-4)
-    assert np.allclose(values, task.encoding.middle + task.encoding.scale * mean.double().numpy(), rtol=1e-4)
+    assert np.allclose(values, task.encoding.middle + task.encoding.scale * mean, rtol=1e-4)
     assert np.ptp(deviations) > 0
 
 

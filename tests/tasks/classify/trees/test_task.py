@@ -43,7 +43,7 @@ def test_loss_is_the_mean_over_all_labeled_nodes(tmp_path: Path) -> None:
     total, n = 0.0, 0
     trees = task.data.train.trees
     for row in range(len(task.data.train)):
-        own = trees.batch(np.array([row]), "all", torch.device("cpu"))
+        own = trees.batch(np.array([row]), "all", output.total.device)
         log_probs = task.model(own).log_softmax(-1)
         for i, label in enumerate(own.labels.tolist()):
             if label != NO_LABEL:
