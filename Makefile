@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: help setup demo test quick lint types docs site mutants clean device-wheels device-test
+.PHONY: help setup demo test quick lint types docs site bench mutants clean device-wheels device-test
 
 help:
 	@echo "make demo      install, train a text classifier on the corpus that comes with Catena, evaluate it, show predictions"
@@ -14,6 +14,7 @@ help:
 	@echo "make types     mypy"
 	@echo "make docs      run every command, every Python block and every example of the docs"
 	@echo "make site      build the documentation site in build/site, with search and the API reference"
+	@echo "make bench     compare the speed of Catena with other libraries, in an environment of their own"
 	@echo "make mutants   one-line mutants of the algorithms; the tests must catch every one"
 	@echo "make device-wheels   download what the tests need on a GPU machine that reaches no package registry"
 	@echo "make device-test     on that machine: install it and run the tests on the CPU and the GPU"
@@ -67,6 +68,18 @@ $(SITE)/installed: docs/requirements.txt
 
 site: $(SITE)/installed
 	$(SITE)/bin/python docs/site/build.py
+
+PEERS  ?= .venv-peers
+
+# SuPar's metadata ask for forty packages, of which the benchmarks use none.
+$(PEERS)/installed: benchmarks/requirements-peers.txt pyproject.toml constraints.txt
+	@test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python $(INSTALL) -r benchmarks/requirements-peers.txt -e .
+	$(PEERS)/bin/python $(INSTALL) --no-deps supar==1.1.4
+	@touch $@
+
+bench: $(PEERS)/installed
+	$(PEERS)/bin/python benchmarks/run.py $(or $(BENCH),--quick)
 
 mutants: $(VENV)/tested
 	$(BIN)/python tests/mutants/run.py --jobs 2 $(if $(CHANGED),--changed $(CHANGED)) $(ONLY)

@@ -1,22 +1,25 @@
 """The log-linear text classifier compared with fastText and scikit-learn on short lines of nine text collections.
 
-    CATENA_DATA=… python benchmarks/classify_loglinear.py [--lines 100000] [--rounds 3] [--peers PYTHON]
+    CATENA_DATA=… PYTHONPATH=src .venv-peers/bin/python benchmarks/classify_loglinear.py [--lines 100000] [--rounds 3]
 
-Each line is a window of six lower-case tokens of one of nine sets, which is its label. Every program trains and
-predicts in its own process, in turn, with one thread; the CPU time of each counts everything from the file to the
-model, and of prediction from the lines to the labels, without imports. ``--peers`` is a Python with the packages of
-requirements-peers.txt; a peer that is not installed there is left out.
+Each line is a window of six lower-case tokens of one of nine sets, which is its label; without ``CATENA_DATA``, of nine
+made texts. Every program trains and predicts in its own process, in turn, with one thread; the CPU time of training
+counts everything from the file to the model, and of prediction from the lines to the labels, without imports. A peer
+that is not installed is left out.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -105,11 +108,12 @@ def collections(data: Path) -> dict[str, str]:
     }
 
 
-def write_lines(data: Path, folder: Path, n: int, seed: int) -> tuple[Path, Path]:
+def write_lines(folder: Path, n: int, seed: int) -> tuple[Path, Path]:
     """Write ``n`` training lines and 15 % as many test lines, ``label<TAB>six tokens``."""
     tokenizer, rng = build_tokenizer(WordTokenizerConfig(lowercase=True)), np.random.default_rng(seed)
     rows = []
-    for name, text in collections(data).items():
+    data = os.environ.get("CATENA_DATA")
+    for name, text in (collections(Path(data)) if data else made_collections(seed)).items():
         tokens = tokenizer.tokens(text)
         rows += [f"{name}\t{' '.join(tokens[s : s + 6])}\n" for s in rng.integers(0, len(tokens) - 6, n * 13 // 100)]
     order = rng.permutation(len(rows)).tolist()
@@ -119,15 +123,55 @@ def write_lines(data: Path, folder: Path, n: int, seed: int) -> tuple[Path, Path
     return paths
 
 
-def measure(python: str, code: str, paths: tuple[Path, Path]) -> dict[str, float] | None:
-    """The figures of a program, or None if it cannot run."""
+def made_collections(seed: int, n_words: int = 200_000) -> dict[str, str]:
+    """Nine made texts, for a machine without the evaluation data: Zipf's law over one vocabulary, shifted a little."""
+    rng = np.random.default_rng(seed)
+    words = np.array([f"w{i}" for i in range(40_000)])
+    made = {}
+    for k in range(9):
+        ranks = np.minimum(rng.zipf(1.2, n_words), 20_000)
+        own = rng.random(n_words) < 0.3
+        made[f"made-{k}"] = " ".join(words[np.where(own, (ranks * 31 + k * 977) % len(words), ranks)])
+    return made
+
+
+def measure(python: str, code: str, paths: tuple[Path, Path]) -> dict[str, float]:
+    """The figures of a program."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     words = [python, "-c", code + REPORT, *map(str, paths)]
-    done = subprocess.run(words, capture_output=True, text=True, env=environment)
-    if done.returncode:
-        print(done.stderr.strip().splitlines()[-1])
-        return None
+    done = subprocess.run(words, capture_output=True, text=True, env=environment, check=True)
     return json.loads(done.stdout.splitlines()[-1])
+
+
+PROGRAMS = {"catena": ("catena", CATENA), "fastText": ("fasttext", FASTTEXT), "scikit-learn": ("sklearn", SKLEARN)}
+"""The module and the code of each program."""
+
+
+def turns(lines: int, note: Callable[[str], None], seed: int = 0) -> dict[str, Callable[[], list[float]]]:
+    """A turn of each installed program, which returns the CPU seconds of training and of prediction.
+
+    Args:
+        lines: number of training lines.
+        note: receives a line about the accuracy and the peak memory of each program.
+        seed: chooses the lines.
+    """
+    home = tempfile.TemporaryDirectory()
+    paths = write_lines(Path(home.name), lines, seed)
+    noted: set[str] = set()
+
+    def turn(name: str, folder: tempfile.TemporaryDirectory[str]) -> list[float]:
+        found = measure(sys.executable, PROGRAMS[name][1], paths)
+        if name not in noted:
+            noted.add(name)
+            note(
+                f"log-linear classifier, {lines:,} lines, {name}: accuracy {found['accuracy']:.4f}, prediction of "
+                f"{found['speed']:,.0f} lines/s, peak memory {found['memory']:.0f} MB"
+            )
+        return [found["train"], lines * 15 // 100 / found["speed"]]
+
+    return {
+        name: partial(turn, name, home) for name, (module, _) in PROGRAMS.items() if importlib.util.find_spec(module)
+    }
 
 
 def main() -> None:
@@ -135,25 +179,19 @@ def main() -> None:
     parser.add_argument("--lines", type=int, default=100_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--peers", default=sys.executable)
     options = parser.parse_args()
-    programs = {"catena": (sys.executable, CATENA), "fasttext": (options.peers, FASTTEXT)}
-    programs["scikit-learn"] = (options.peers, SKLEARN)
-    with tempfile.TemporaryDirectory() as home:
-        paths = write_lines(Path(os.environ["CATENA_DATA"]), Path(home), options.lines, options.seed)
-        runs: dict[str, list[dict[str, float]]] = {name: [] for name in programs}
-        for _ in range(options.rounds):
-            for name, (python, code) in programs.items():
-                if (found := measure(python, code, paths)) is not None:
-                    runs[name].append(found)
-    own = statistics.median(run["train"] for run in runs["catena"])
-    for name, found in runs.items():
-        if found:
-            least, middle = min(r["train"] for r in found), statistics.median(r["train"] for r in found)
+    programs = turns(options.lines, print, options.seed)
+    times = {name: [] for name in programs}
+    for _ in range(options.rounds):
+        for name, turn in programs.items():
+            times[name].append(turn())
+    for i, what in enumerate(("training", "prediction")):
+        for name, found in times.items():
+            own = [turn[i] for turn in found]
+            ratio = statistics.median(a / b[i] for a, b in zip(own, times["catena"], strict=True))
             print(
-                f"{name:13} training {least:6.2f} s least, {middle:6.2f} s median, {middle / own:5.1f} x catena; "
-                f"prediction {max(r['speed'] for r in found):9,.0f} lines/s; accuracy {found[0]['accuracy']:.4f}; "
-                f"peak memory {found[0]['memory']:.0f} MB"
+                f"{what:11} {name:13} {min(own):7.3f} s least, {statistics.median(own):7.3f} s median, "
+                f"{ratio:5.2f} x catena"
             )
 
 

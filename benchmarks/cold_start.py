@@ -84,6 +84,8 @@ FAMILIES: dict[str, tuple[str, tuple[str, ...], str, str]] = {
     "transduce-edit": (WORDS, ("transduce", "FILE", "--model", "edit", *SHORT), "predict", "bata\ndori\nkino\n"),
 }
 """The training file, the arguments of ``catena train``, the command, and its input, by family."""
+WITHOUT_TORCH = ("classify-loglinear", "lm-ngram", "tag-features")
+"""Families whose commands must not load torch."""
 
 
 def cpu_seconds(words: list[str]) -> tuple[float, str]:
