@@ -4,13 +4,15 @@ r"""BLEU, chrF and TER as in sacrebleu (Post 2018), as functions of sums over se
            \mathrm{chrF} = \frac{5 P R}{4 P + R}, \qquad \mathrm{TER} = \frac{\text{edits}}{r}
 
 Papineni et al. 2002; Popović 2015; Snover et al. 2006. All range from 0 to 100, as in sacrebleu, except that TER may be
-higher. The statistics of a sentence (matches, n-grams, lengths) are counted by sacrebleu, whose signature is kept. The
-scores of sums are computed here for many corpora together, so that intervals and paired tests do not count again.
+higher. The statistics of a sentence (matches, n-grams, lengths) of BLEU and TER are counted by sacrebleu, whose
+signature is kept; chrF needs no package. The scores of sums are computed here for many corpora together, so that
+intervals and paired tests do not count again.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Literal
@@ -31,6 +33,8 @@ _WORD = re.compile(r"\w+")
 ORDER, LETTERS = 4, 6
 """The maximum length of word n-grams in BLEU, and of character n-grams in chrF."""
 
+_CHRF = "chrF2|nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no"
+"""The signature of chrF, as sacrebleu writes it, without a version."""
 TRANSLATION_METRICS = ("bleu", "bleu_lowercase", "chrf", "ter")
 """The names of the metrics in this module. Lower TER is better."""
 
@@ -47,26 +51,53 @@ def translation_measure(name: str, cut: _Cut = "13a") -> Metric:
     """
     if name not in TRANSLATION_METRICS:
         raise DataError(f"Unknown metric of translations {name!r}: {did_you_mean(name, TRANSLATION_METRICS)}")
+    if name == "chrf":
+        return Metric(_CHRF, partial(_statistics, _chrf_counts, "chrF2"), chrf_of_sums)
     counter = _counter(name, cut)
-    score = {"bleu": bleu_of_sums, "chrf": chrf_of_sums, "ter": ter_of_sums}[name.partition("_")[0]]
     counter.num_refs = 1
-    title = {"bleu": "BLEU", "chrf": "chrF2", "ter": "TER"}[name.partition("_")[0]]
+    title, score = ("TER", ter_of_sums) if name == "ter" else ("BLEU", bleu_of_sums)
     signature = f"{title}|{counter.get_signature().format()}"
-    return Metric(signature, partial(_statistics, counter, title), score, higher_is_better=title != "TER")
+    count = partial(_counts_of_sacrebleu, counter)
+    return Metric(signature, partial(_statistics, count, title), score, higher_is_better=title != "TER")
 
 
 def _counter(name: str, cut: _Cut) -> Any:
     """The metric object of sacrebleu."""
     metrics = require("sacrebleu.metrics", "translate", f"scoring translations by {name}")
-    if name == "chrf":
-        return metrics.CHRF()
     if name == "ter":
         return metrics.TER()
     return metrics.BLEU(lowercase=name == "bleu_lowercase", tokenize=cut, force=True)
 
 
+def _counts_of_sacrebleu(counter: Any, references: Sequence[tuple[str, ...]], predictions: Sequence[str]) -> Any:
+    most = max(map(len, references))
+    streams = [[own[k] if k < len(own) else None for own in references] for k in range(most)]
+    return counter._extract_corpus_statistics(predictions, streams)
+
+
+def _chrf_counts(references: Sequence[tuple[str, ...]], predictions: Sequence[str]) -> list[np.ndarray]:
+    """The statistics of each prediction and the reference with the highest chrF."""
+    found = []
+    for own, text in zip(references, predictions, strict=True):
+        given = _letter_ngrams(text)
+        counts = np.array([_matches(given, _letter_ngrams(reference)) for reference in own], np.float64)
+        found.append(counts[int(np.argmax(chrf_of_sums(counts)))])
+    return found
+
+
+def _letter_ngrams(text: str) -> list[Counter[str]]:
+    """The n-grams of 1 to 6 characters other than blanks, by their length."""
+    text = "".join(text.split())
+    return [Counter(text[i : i + n] for i in range(len(text) - n + 1)) for n in range(1, LETTERS + 1)]
+
+
+def _matches(given: list[Counter[str]], wanted: list[Counter[str]]) -> list[int]:
+    rows = ((one.total() if other else 0, other.total(), (one & other).total()) for one, other in zip(given, wanted, strict=True))
+    return [count for row in rows for count in row]
+
+
 def _statistics(
-    counter: Any, title: str, references: Sequence[str | Sequence[str]], predictions: Sequence[str]
+    count: Callable[..., Any], title: str, references: Sequence[str | Sequence[str]], predictions: Sequence[str]
 ) -> np.ndarray:
     right, given = as_pairs(title, references, predictions)
     several = [(one,) if isinstance(one, str) or not isinstance(one, list | tuple) else tuple(one) for one in right]
@@ -78,9 +109,7 @@ def _statistics(
                 f"{title} needs strings, got {what} of type {type(text).__name__}. "
                 "Join tokens by blanks, and pass a reference, or a tuple of references, for each prediction."
             )
-    most = max(map(len, several))
-    streams = [[own[k] if k < len(own) else None for own in several] for k in range(most)]
-    return np.array(counter._extract_corpus_statistics(given, streams), np.float64)
+    return np.array(count(several, given), np.float64)
 
 
 def bleu_of_sums(sums: Float[np.ndarray, "*batch 10"], order: int = ORDER) -> Float[np.ndarray, "*batch"]:

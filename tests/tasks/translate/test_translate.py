@@ -673,7 +673,7 @@ class Heard(SilentReporter):
         self.notes.append(words)
 
 
-def test_without_sacrebleu_perplexity_is_used_and_set_metrics_raise(
+def test_without_sacrebleu_chrf_is_used_and_set_metrics_raise(
     files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from catena.errors import MissingExtraError
@@ -688,16 +688,16 @@ def test_without_sacrebleu_perplexity_is_used_and_set_metrics_raise(
     config = toy_config(files, training={"max_steps": 2}, data=data)
     heard = Heard()
     trained = train_run(config, tmp_path / "run", heard)
-    assert (trained.metric, *trained.scores) == ("perplexity", "perplexity", "nats_per_token")
-    assert [*trained.test_scores] == ["perplexity", "nats_per_token"]
+    assert (trained.metric, *trained.scores) == ("chrf", "chrf", "perplexity", "nats_per_token")
+    assert [*trained.test_scores] == ["chrf", "perplexity", "nats_per_token"]
     notes = [note for note in heard.notes if not note.startswith("warning: ")]  # dev is a part of train here
     assert len(notes) == 1
-    assert heard.notes[0].startswith("not scored: bleu, chrf (")
-    assert heard.notes[0].endswith("pip install sacrebleu); perplexity chooses the best checkpoint")
+    assert heard.notes[0].startswith("not scored: bleu (")
+    assert heard.notes[0].endswith("pip install sacrebleu); chrf chooses the best checkpoint")
     made = load(tmp_path / "run")
     without = evaluate(made, files / "dev.tsv")
-    assert [*without.scores()] == ["perplexity", "nats_per_token"]
-    assert without.lines()[-1].startswith("not scored: bleu, bleu_lowercase, chrf, ter (")
+    assert [*without.scores()] == ["chrf", "perplexity", "nats_per_token"]
+    assert without.lines()[-1].startswith("not scored: bleu, bleu_lowercase, ter (")
     monkeypatch.undo()
     assert evaluate(made, files / "dev.tsv").scores().keys() >= {"bleu", "chrf", "ter", "perplexity"}
 

@@ -33,7 +33,7 @@ LIKELIHOODS = ("perplexity", "nats_per_token")
 TRANSLATIONS = ("bleu", "bleu_lowercase", "chrf", "ter", "rouge_1", "rouge_2", "rouge_l")
 """Metrics of translations and summaries. Higher is better, except for ter."""
 USUAL = ("bleu", "chrf")
-"""Default metrics of translations, if sacrebleu is installed."""
+"""Default metrics of translations; without sacrebleu, only chrf."""
 
 NEXT_COMMANDS = ("predict RUN FILE", "evaluate RUN FILE", "draw RUN TEXT")
 """Commands suggested after training a translator."""

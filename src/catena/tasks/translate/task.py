@@ -142,15 +142,16 @@ class TranslateTask(NeuralTask[TranslateConfig, TranslationExample, TranslationP
 
     @classmethod
     def complete(cls, config: TranslateConfig, note: Callable[[str], None]) -> TranslateConfig:
-        """The config without the default metrics if their package is missing; metrics set by the user must exist."""
+        """The config without a default metric whose package is missing; metrics set by the user must exist."""
         evaluation = config.evaluation
         if not evaluation.sentences:
             return config
         if evaluation.metrics == USUAL and config.training.metric not in USUAL:
             missing, line = missing_metrics(USUAL, evaluation)
             if missing:
-                note(f"{line}; perplexity chooses the best checkpoint")
-                return config.model_copy(update={"evaluation": evaluation.model_copy(update={"metrics": ()})})
+                left = tuple(name for name in USUAL if name not in missing)
+                note(f"{line}; {left[0]} chooses the best checkpoint")
+                return config.model_copy(update={"evaluation": evaluation.model_copy(update={"metrics": left})})
         for name in evaluation.metrics:
             find_metric(name, evaluation)
         return config
