@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -64,6 +65,7 @@ def run(argv: Sequence[str]) -> int:
     config: Any = parse(spec.config_class(), values, source=source, text=text)
 
     from catena.cli.training import TrainRequest, run_search, run_training
+    from catena.tasks.auto.default import default_values
     from catena.tasks.auto.table import read_candidates
 
     request = TrainRequest(
@@ -78,10 +80,13 @@ def run(argv: Sequence[str]) -> int:
         command=("catena", "train", *argv),
         chosen=(reason,) if reason else (),
     )
-    can_search = "model" not in values and options.init_from is None and options.seeds == 1
-    if can_search and read_candidates(spec.name) and config.training.max_time is not None:
+    if "model" in values or options.init_from is not None or options.config is not None:
+        return run_training(request)
+    if config.training.max_time is not None and options.seeds == 1 and read_candidates(spec.name):
         return run_search(request, values, source)
-    return run_training(request)
+    values, line = default_values(spec, values)
+    config = parse(spec.config_class(), values, source=source)
+    return run_training(replace(request, config=config, chosen=(*request.chosen, *filter(None, [line]))))
 
 
 def _with_files(values: dict[str, Any], options: TrainCommand, spec: TaskSpec, words: Sequence[str]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from catena.tasks.runs import train_run
 from catena.tasks.spec import TaskSpec
 from catena.tasks.writing import to_json
 from catena.training.report import LinesReporter, Reporter, ReporterGroup, SilentReporter
-from catena.training.run import make_room
+from catena.training.run import make_room, open_run
 
 if TYPE_CHECKING:
     from catena.tasks.auto.table import Candidate
@@ -138,11 +138,14 @@ def print_result(trained: TrainResult, quiet: bool) -> None:
 def _one(plan: TrainRequest, config: Any, folder: Path) -> TrainResult:
     reporter = make_reporter(plan.quiet, plan.track, folder)
     try:
-        return train_run(
+        result = train_run(
             config, folder, reporter, init_from=plan.init_from, overwrite=plan.overwrite, command=plan.command
         )
     finally:
         reporter.close()
+    for line in plan.chosen:
+        open_run(folder).log(line)
+    return result
 
 
 def _parts(config: Any, seeds: int) -> Iterator[tuple[str, Any]]:

@@ -58,11 +58,13 @@ def train(
         files: one or more training files.
         task: the name of the task; detected from the first file if None.
         options: config options by the names that they have on the command line, such as ``{"max_epochs": 5}``. With
-            ``max_time`` and without ``model``, the model is searched for.
+            ``max_time`` and without ``model``, the model is searched for; without both, it depends on the size of the
+            data.
         output: the run folder to create.
         overwrite: replace an older run.
         reporter: receives the progress; None for silence.
     """
+    from catena.tasks.auto.default import default_values
     from catena.tasks.auto.search import search_model
     from catena.tasks.auto.table import read_candidates
     from catena.tasks.spec import detect_spec
@@ -81,7 +83,13 @@ def train(
         note = reporter.note if reporter else (lambda words: None)
         search_model(spec, values, Path(output), config.training.max_seconds, note, source="train")
         return load(output)
-    train_run(config, Path(output), reporter or SilentReporter(), overwrite=overwrite)
+    reporter = reporter or SilentReporter()
+    if "model" not in given:
+        values, line = default_values(spec, values)
+        config = configs.parse(spec.config_class(), values, source="train")
+        if line:
+            reporter.note(line)
+    train_run(config, Path(output), reporter, overwrite=overwrite)
     return load(output)
 
 

@@ -6,6 +6,7 @@ on dev becomes the run. Nothing here knows a task other than by its name and con
 
 =============  ===========================================================================
 ``table``      reads the candidates for a task and a number of examples
+``default``    the model that is trained without a time limit
 ``ranges``     candidates from ranges of options, for ``catena tune``
 ``trials``     trains a candidate for some time in a process of its own
 ``search``     the search: from a config without a model to a run

@@ -21,7 +21,7 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
-from catena.checkpoint import LOG, META
+from catena.checkpoint import META
 from catena.config import parse
 from catena.errors import CatenaError, CheckpointError, DataError
 from catena.tasks.auto.record import TRIALS, SearchRecord, Trial, plan_slices, read_record
@@ -30,6 +30,7 @@ from catena.tasks.auto.trials import Conclusion, CountJob, Job, Outcome, Slice, 
 from catena.tasks.base import TrainResult
 from catena.tasks.spec import TaskSpec, get_spec
 from catena.training.interrupt import Interruption
+from catena.training.run import open_run
 
 _FRACTIONS = (0.3, 0.3)
 """Fractions of the time for the first rungs; the last candidates take the rest."""
@@ -364,8 +365,9 @@ class _Search:
             raise CatenaError(outcome.lines[0])
         self._store()
         lines = self.record.lines()
-        with (self.folder / LOG).open("a", encoding="utf-8", newline="\n") as log:
-            log.writelines(f"{line}\n" for line in lines)
+        run = open_run(self.folder)
+        for line in lines:
+            run.log(line)
         return TrainResult(self.folder, leader.metric, leader.scores, outcome.scores, notes=(*outcome.lines, *lines))
 
     def _install(self, leader: Trial) -> None:

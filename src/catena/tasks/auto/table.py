@@ -14,6 +14,7 @@
 
 A range includes its first value and excludes its last one. The first candidate of a file is the simplest model of the
 task. ``rank_by`` at the top of a file names the score that compares candidates, if it is not the metric of the task.
+A search trains networks until the time is over, with its own learning rate schedule, whatever ``training`` says.
 Tested in tests/tasks/auto/test_table.py.
 """
 
@@ -36,6 +37,8 @@ TABLES = Path(__file__).parent / "candidates"
 
 Range = tuple[float, float]
 _ALL: Range = (0.0, math.inf)
+_SEARCHED: Mapping[str, Any] = {"max_epochs": 1000, "schedule": "constant"}
+"""Training options of networks in a search, in which the time is the limit and the last steps decay the rate."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +135,7 @@ def suitable(
     for candidate in read_candidates(spec.name):
         if not candidate.suits(size, kind, seconds):
             continue
-        merged = merge(candidate.config, values)
+        merged = merge(_searched(candidate.config), values)
         try:
             config = parse(spec.config_class(), merged, source=source)
         except ConfigError as error:
@@ -144,6 +147,10 @@ def suitable(
     if not found and problem is not None:
         raise problem
     return found
+
+
+def _searched(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    return merge(config, {"training": _SEARCHED}) if "training" in config else config
 
 
 def default_candidate(spec: TaskSpec, values: Mapping[str, Any], size: DataSize) -> Candidate | None:

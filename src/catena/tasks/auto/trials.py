@@ -13,7 +13,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing import get_context
@@ -178,7 +178,7 @@ def run_job(job: Job) -> Outcome | DataSize:
     """Do a job. Errors of training are outcomes, so that the search continues with other candidates."""
     try:
         if isinstance(job, CountJob):
-            return _examine(job)
+            return examine(job.task, job.values)
         return _train(job) if isinstance(job, Slice) else _conclude(job)
     except CatenaError as error:
         return Outcome("failed", lines=(str(error),))
@@ -188,12 +188,13 @@ def run_job(job: Job) -> Outcome | DataSize:
         return Outcome("failed", lines=(f"{type(error).__name__}: {error}",))
 
 
-def _examine(job: CountJob) -> DataSize:
+def examine(task: str, values: Mapping[str, Any]) -> DataSize:
+    """Count the examples of the files of a config."""
     from catena.tasks.sources import Sources
     from catena.training.device import choose_device
 
-    config: Any = parse(get_spec(job.task).config_class(), job.values)
-    family = get_spec(job.task).family(config)
+    config: Any = parse(get_spec(task).config_class(), values)
+    family = get_spec(task).family(config)
     sources: Sources[Any] = Sources(family, config)
     has_gpu = choose_device(config.machine.device).type != "cpu"
     words = [len(family.split_key(example).split()) for example in sources.read("train")] if "train" in sources else []
