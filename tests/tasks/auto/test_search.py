@@ -232,3 +232,12 @@ def test_simplest_candidate_is_trained_even_if_reading_took_all_the_time(
     monkeypatch.setattr(Script, "__call__", slow)
     assert run(tmp_path / "run").scores == {"accuracy": 0.7}
     assert [job.folder.name for job in script.jobs if isinstance(job, Slice)] == ["log-linear"]
+
+
+def test_small_dev_set_takes_no_time_from_networks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    longest = {}
+    for n in (1000, 20_000):  # dev has 20 % and 10 % of the examples
+        script = use(monkeypatch, Script(SCORES, DataSize(n, 0, 5 * n)))
+        run(tmp_path / str(n))
+        longest[n] = script.slices("cnn-wide")[-1].seconds
+    assert longest[20_000] > 1.3 * longest[1000]

@@ -21,7 +21,7 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
-from catena.checkpoint import META
+from catena.checkpoint import LOG, META
 from catena.config import parse
 from catena.errors import CatenaError, CheckpointError, DataError
 from catena.tasks.auto.record import TRIALS, SearchRecord, Trial, plan_slices, read_record
@@ -30,7 +30,6 @@ from catena.tasks.auto.trials import Conclusion, CountJob, Job, Outcome, Slice, 
 from catena.tasks.base import TrainResult
 from catena.tasks.spec import TaskSpec, get_spec
 from catena.training.interrupt import Interruption
-from catena.training.run import open_run
 
 _FRACTIONS = (0.3, 0.3)
 """Fractions of the time for the first rungs; the last candidates take the rest."""
@@ -47,12 +46,16 @@ _MAX_WORKERS = 8
 _AGAIN = "again"
 """The folder of the best candidate while it is trained on train and dev."""
 _REFIT = 0.4
-"""Fraction of the time for training the best candidate again on train and dev, if dev was split off train."""
+"""Largest fraction of the time for training the best candidate again on train and dev, if dev was split off train."""
+_LARGE_DEV = 0.1
+"""Fraction of train above which the dev set is worth that time; otherwise, only time that is left is used for it."""
 _ENOUGH = 0.5
 """Smallest fraction of the steps of the best candidate with which it is trained again."""
 _LONGER = 3
 """The best candidate is trained again for up to this many times its steps, because its learning rate falls from the
 start."""
+_SAFETY = 1.3
+"""Factor of the time that a model took, for training it again on more data."""
 _ROUNDS = 3
 """How often the last candidates are resumed if they end before the deadline."""
 _UNUSED = 0.1
@@ -184,7 +187,8 @@ class _Search:
     ) -> None:
         self.record, self.folder, self.workers, self.note, self.began = record, folder, workers, note, began
         self.can_refit = "train_on_dev" in _data_options(record) and record.dev_fraction > 0
-        self.deadline = began + record.seconds * (1 - _RESERVE - (_REFIT if self.can_refit else 0))
+        self.end = began + record.seconds * (1 - _RESERVE)
+        self.deadline = self.end - self._time_again()
         self.last_moment = began + record.seconds * (1 + _GRACE)
         self.interrupted = False
 
@@ -197,13 +201,25 @@ class _Search:
             for n, seconds in rungs:
                 total += max(seconds, 1.0)
                 self._train([self._slice(trial, total) for trial in self._best(n)], interruption)
+            self.deadline = self.end - self._time_again()
             self._finish(interruption)
-            self.deadline = self.began + self.record.seconds * (1 - _RESERVE)
+            self.deadline = self.end
             leader = self.record.leader
             if self.can_refit and leader is not None and not interruption.requested:
                 self._refit(leader, interruption)
             self.interrupted = interruption.requested
         return self._conclude()
+
+    def _time_again(self) -> float:
+        """Seconds that are kept for training the best candidate again on train and dev."""
+        most, leader = _REFIT * self.record.seconds, self.record.leader
+        if not self.can_refit:
+            return 0.0
+        if self.record.dev_fraction > _LARGE_DEV:
+            return most
+        if leader is None or leader.is_network:
+            return 0.0
+        return min(most, _SAFETY * (leader.seconds + leader.overhead))
 
     def _left(self) -> float:
         return self.deadline - time.monotonic()
@@ -365,9 +381,8 @@ class _Search:
             raise CatenaError(outcome.lines[0])
         self._store()
         lines = self.record.lines()
-        run = open_run(self.folder)
-        for line in lines:
-            run.log(line)
+        with (self.folder / LOG).open("a", encoding="utf-8", newline="\n") as log:
+            log.writelines(f"{line}\n" for line in lines)
         return TrainResult(self.folder, leader.metric, leader.scores, outcome.scores, notes=(*outcome.lines, *lines))
 
     def _install(self, leader: Trial) -> None:
