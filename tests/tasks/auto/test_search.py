@@ -35,6 +35,7 @@ class Script:
     on_slice: Callable[[Slice], None] = lambda job: None
     higher_is_better: bool = True
     converged: set[str] = field(default_factory=set)
+    evaluation: float = 0.0
     jobs: list[Job] = field(default_factory=list)
     now: float = 0.0
     """The clock, which half the time of each training moves, because two workers train at the same time."""
@@ -57,7 +58,9 @@ class Script:
         reason = "patience" if name in self.converged else "max_time"
         steps = round(10 * job.seconds)
         scores = {"accuracy": self.scores.get(name, 1.0)}
-        return Outcome(reason, steps, job.seconds, steps, scores, "accuracy", self.higher_is_better, True)
+        return Outcome(
+            reason, steps, job.seconds, steps, scores, "accuracy", self.higher_is_better, True, self.evaluation
+        )
 
     def slices(self, name: str) -> list[Slice]:
         return [job for job in self.jobs if isinstance(job, Slice) and job.folder.name == name]
@@ -241,3 +244,12 @@ def test_small_dev_set_takes_no_time_from_networks(tmp_path: Path, monkeypatch: 
         run(tmp_path / str(n))
         longest[n] = script.slices("cnn-wide")[-1].seconds
     assert longest[20_000] > 1.3 * longest[1000]
+
+
+def test_time_is_kept_for_scoring_a_large_test_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    longest = {}
+    for n_test in (0, 3000):
+        script = use(monkeypatch, Script(SCORES, DataSize(5000, 300, 25_000, n_test=n_test), evaluation=5.0))
+        run(tmp_path / str(n_test))
+        longest[n_test] = script.slices("cnn-wide")[-1].seconds
+    assert longest[3000] == pytest.approx(longest[0] - 160, abs=60)  # 200 s of 1,000 s instead of 40 s

@@ -95,6 +95,7 @@ class SearchRecord:
         dev_fraction: the fraction of the training data that is the dev set; 0 if dev has its own file.
         winner: the name of the best candidate, once the search has ended.
         refit: whether the winner was trained again on train and dev.
+        n_test: number of test examples.
     """
 
     task: str
@@ -108,6 +109,7 @@ class SearchRecord:
     dev_fraction: float = 0.0
     winner: str = ""
     refit: bool = False
+    n_test: int = 0
 
     @property
     def leader(self) -> Trial | None:

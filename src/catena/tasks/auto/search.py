@@ -34,7 +34,10 @@ from catena.training.interrupt import Interruption
 _FRACTIONS = (0.3, 0.3)
 """Fractions of the time for the first rungs; the last candidates take the rest."""
 _RESERVE = 0.04
-"""Fraction of the time that is left for loading the best model and scoring the test set."""
+"""Fraction of the time that is left for loading the best model and scoring a small test set."""
+_TEST = 4.0
+"""Time of scoring a test example, which may use a wider beam, relative to that of a dev example."""
+_MAX_RESERVE = 0.25
 _MIN_LEFT = 0.1
 """Smallest fraction of the time for the search, even if reading the data took longer."""
 _GRACE = 0.05
@@ -97,8 +100,9 @@ def search_model(
         found = suitable(spec, values, size, seconds, source) if candidates is None else candidates
         trials = [Trial(candidate.name, candidate.about, _with_data(its, values)) for candidate, its in found]
         record = SearchRecord(
-            spec.name, seconds, size.n_train, n_dev, tuple(command), trials=trials, dev_fraction=fraction
-        )
+            spec.name, seconds, size.n_train, n_dev, tuple(command), trials=trials, dev_fraction=fraction,
+            n_test=size.n_test,
+        )  # fmt: skip
         folder.mkdir(parents=True, exist_ok=True)
         record.write(folder)
         return _Search(record, folder, workers[:1] if size.has_gpu else workers, note, began).run()
@@ -187,8 +191,7 @@ class _Search:
     ) -> None:
         self.record, self.folder, self.workers, self.note, self.began = record, folder, workers, note, began
         self.can_refit = "train_on_dev" in _data_options(record) and record.dev_fraction > 0
-        self.end = began + record.seconds * (1 - _RESERVE)
-        self.deadline = self.end - self._time_again()
+        self.deadline = self._end() - self._time_again()
         self.last_moment = began + record.seconds * (1 + _GRACE)
         self.interrupted = False
 
@@ -201,14 +204,21 @@ class _Search:
             for n, seconds in rungs:
                 total += max(seconds, 1.0)
                 self._train([self._slice(trial, total) for trial in self._best(n)], interruption)
-            self.deadline = self.end - self._time_again()
+            self.deadline = self._end() - self._time_again()
             self._finish(interruption)
-            self.deadline = self.end
+            self.deadline = self._end()
             leader = self.record.leader
             if self.can_refit and leader is not None and not interruption.requested:
                 self._refit(leader, interruption)
             self.interrupted = interruption.requested
         return self._conclude()
+
+    def _end(self) -> float:
+        """When the best model must be ready for scoring the test set."""
+        leader, n_dev = self.record.leader, max(self.record.n_dev, 1)
+        scoring = 0.0 if leader is None else _TEST * leader.evaluation * self.record.n_test / n_dev
+        reserve = max(_RESERVE * self.record.seconds, min(scoring, _MAX_RESERVE * self.record.seconds))
+        return self.began + self.record.seconds - reserve
 
     def _time_again(self) -> float:
         """Seconds that are kept for training the best candidate again on train and dev."""

@@ -43,12 +43,13 @@ _SEARCHED: Mapping[str, Any] = {"max_epochs": 1000, "schedule": "constant"}
 
 @dataclass(frozen=True)
 class DataSize:
-    """The number of examples of train and dev, the words of train, and whether training uses a GPU."""
+    """The number of examples of train, dev and test, the words of train, and whether training uses a GPU."""
 
     n_train: int
     n_dev: int = 0
     n_words: int = 0
     has_gpu: bool = False
+    n_test: int = 0
 
 
 @dataclass(frozen=True)

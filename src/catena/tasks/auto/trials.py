@@ -198,8 +198,8 @@ def examine(task: str, values: Mapping[str, Any]) -> DataSize:
     sources: Sources[Any] = Sources(family, config)
     has_gpu = choose_device(config.machine.device).type != "cpu"
     words = [len(family.split_key(example).split()) for example in sources.read("train")] if "train" in sources else []
-    n_dev = sum(1 for _ in sources.read("dev")) if "dev" in sources else 0
-    return DataSize(len(words), n_dev, sum(words), has_gpu)
+    n_dev, n_test = (sum(1 for _ in sources.read(part)) if part in sources else 0 for part in ("dev", "test"))
+    return DataSize(len(words), n_dev, sum(words), has_gpu, n_test)
 
 
 def _train(job: Slice) -> Outcome:
