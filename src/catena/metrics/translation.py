@@ -92,7 +92,8 @@ def _letter_ngrams(text: str) -> list[Counter[str]]:
 
 
 def _matches(given: list[Counter[str]], wanted: list[Counter[str]]) -> list[int]:
-    rows = ((one.total() if other else 0, other.total(), (one & other).total()) for one, other in zip(given, wanted, strict=True))
+    pairs = list(zip(given, wanted, strict=True))
+    rows = ((one.total() if other else 0, other.total(), (one & other).total()) for one, other in pairs)
     return [count for row in rows for count in row]
 
 
