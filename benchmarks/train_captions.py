@@ -1,28 +1,37 @@
-"""Features and trainings of captions on flickr8k_small.
+"""Train models of captions on flickr8k_small, several at once within a time limit.
 
-    python benchmarks/train_captions.py $CATENA_DATA/flickr8k_small --pack features.safetensors
-    python benchmarks/train_captions.py $CATENA_DATA/flickr8k_small --features features.safetensors -o OUT \
-        --runs soft,hard,blind,pixels --seeds 1,2,3
+    python benchmarks/train_captions.py $CATENA_DATA/flickr8k_small --pack packed
+    python benchmarks/train_captions.py packed -o OUT --minutes 60 --parallel 1
 
-``--pack`` writes the VGG16 features of the archive in the layout that ``catena train caption --features`` reads. The
-second command trains each recipe with each seed, one after another, and writes the test scores to OUT/captions.json.
-The test pictures are described once, by a beam of 5, with the checkpoint that has the best BLEU-4 on dev.
+``--pack`` writes the captions, the pictures, and the VGG16 features of the archive in the layout that ``catena train
+caption --features`` reads. The second command trains the recipes flickr8k-soft, flickr8k-hard and flickr8k-pixels, and
+flickr8k-soft with blind = true, with seeds 1, 2 and 3. It writes OUT/captions.json: BLEU on the test pictures,
+described by a beam of 5 with the checkpoint that has the best BLEU-4 on dev; and again with the length penalty, out of
+PENALTIES, that has the best BLEU-4 on dev. OUT/captions-test.tsv has the captions themselves.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
+from train_runs import describe_device, parse_arguments, prepare_device, run_all, write_results
 
 from catena.config import parse, read_toml
+from catena.data.reading import ReadCounter
 from catena.recipes.catalog import recipe_path
-from catena.tasks.caption.config import CaptionConfig
-from catena.tasks.runs import train_run
+from catena.tasks.caption.config import CaptionConfig, CaptionOptions
+from catena.tasks.caption.data import CaptionExample
+from catena.tasks.caption.evaluation import CaptionEvaluation
+from catena.tasks.caption.task import CaptionTask
+from catena.tasks.runs import load_task, train_run
 from catena.training.report import SilentReporter
 
 RUNS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -32,57 +41,117 @@ RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "pixels": ("flickr8k-pixels", {}),
 }
 """The recipe of each run, and what differs in its model."""
+DEFAULT_RUNS = [f"{name}:{seed}" for seed in (1, 2, 3) for name in RUNS]
+PENALTIES = (0.4, 0.7, 1.0, 1.3, 1.6)
+EVALUATION_SECONDS = 60.0
+"""Part of the time limit that is not used for training."""
 
 
-def pack(archive: Path, output: Path) -> None:
-    """Write the features of the archive by picture: (8000, 49, 64) in 8 bits, with the names of the pictures."""
+def pack(archive: Path, target: Path) -> None:
+    """Write the features by picture, (8000, 49, 64) in 8 bits with the names of the pictures, and copy the rest."""
     from safetensors.numpy import load_file, save_file
 
+    target.mkdir(parents=True, exist_ok=True)
     stored = load_file(archive / "vgg16_conv5_3_pca64.safetensors")
     lines = (archive / "captions.tsv").read_text(encoding="utf-8").splitlines()[1:]
     names = list(dict.fromkeys(line.split("\t", 1)[0] for line in lines))
     features = np.ascontiguousarray(stored["features_q"].transpose(1, 2, 0))  # component picture position -> n s d
-    save_file({"features": features, "scale": stored["step"]}, output, metadata={"names": json.dumps(names)})
-    print(f"{output}: {features.shape}, {len(names)} names")
+    data = {"features": features, "scale": stored["step"]}
+    save_file(data, target / "features.safetensors", metadata={"names": json.dumps(names)})
+    shutil.copy(archive / "captions.tsv", target)
+    shutil.copytree(archive / "images", target / "images", dirs_exist_ok=True)
+    print(f"{target}: features {features.shape}, {len(names)} names")
 
 
-def train(archive: Path, features: Path, output: Path, name: str, seed: int, limits: dict[str, Any]) -> dict[str, Any]:
-    """Train one recipe with one seed; its test scores and time."""
+def build_config(arguments: argparse.Namespace, name: str, seed: int) -> CaptionConfig:
+    """The config of a run, with a time limit."""
     recipe, changes = RUNS[name]
     values, _ = read_toml(recipe_path(recipe))
-    data: dict[str, Any] = {"train": [str(archive / "captions.tsv")], "images": str(archive / "images")}
+    data: dict[str, Any] = {
+        "train": [str(arguments.data / "captions.tsv")],
+        "images": str(arguments.data / "images"),
+    }
     if name != "pixels":
-        data["features"] = str(features)
+        data["features"] = str(arguments.data / "features.safetensors")
+    left = max(arguments.deadline - EVALUATION_SECONDS - time.time(), 1.0)
     values |= {"seed": seed, "data": {**values.get("data", {}), **data}}
+    values["machine"] = {"device": arguments.device, "threads": 1}
     values["model"] = {**values.get("model", {}), **changes}
-    values["training"] = {**values.get("training", {}), **limits}
+    values["training"] = {**values.get("training", {}), "max_time": f"{left:.1f}s"}
+    return parse(CaptionConfig, values, source=recipe)
+
+
+def train_one(arguments: argparse.Namespace) -> None:
+    """Train one run in this process; write its scores, its evaluations during training and its captions."""
+    device = prepare_device(arguments.device, fixed_shapes=False)
+    name, seed = arguments.runs[0].split(":")
+    folder = arguments.one.with_suffix("")
     start = time.perf_counter()
-    config = parse(CaptionConfig, values, source=recipe)
-    result = train_run(config, output / f"{name}-{seed}", SilentReporter(), overwrite=True)
-    return {"run": name, "seed": seed, "seconds": round(time.perf_counter() - start), **result.test_scores}
+    outcome = train_run(build_config(arguments, name, int(seed)), folder, SilentReporter(), overwrite=True)
+    lines = (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    result: dict[str, Any] = {
+        "run": name,
+        "seed": int(seed),
+        "seconds": round(time.perf_counter() - start),
+        "test": outcome.test_scores,
+        "device": describe_device(device),
+        "history": [json.loads(line) for line in lines],
+    }
+    arguments.one.write_text(json.dumps(result), encoding="utf-8")  # kept if there is no time for the rest
+    task: Any = load_task(folder, str(device))
+    parts = {part: read_part(task, part) for part in ("dev", "test")}
+    dev = {penalty: describe(task, parts["dev"], penalty).scores()["bleu_4"] for penalty in PENALTIES}
+    best = max(dev, key=dev.__getitem__)
+    chosen = describe(task, parts["test"], best)
+    result |= {"dev_bleu_4_by_penalty": dev, "penalty": best, "test_with_penalty": chosen.scores()}
+    result["captions"] = {e.path.name: text for e, text in zip(parts["test"], chosen.captions, strict=True)}
+    arguments.one.write_text(json.dumps(result), encoding="utf-8")
+
+
+def read_part(task: CaptionTask, part: str) -> list[CaptionExample]:
+    """The pictures of a split."""
+    config = task.config.model_copy(update={"data": task.config.data.model_copy(update={"part": part})})
+    return list(task.read(config, Path(config.data.train[0]), ReadCounter()))
+
+
+def describe(task: CaptionTask, examples: Sequence[CaptionExample], penalty: float) -> CaptionEvaluation:
+    """Evaluate captions of a beam search with a length penalty."""
+    search = task.config.search.model_copy(update={"length_penalty": penalty})
+    with torch.no_grad():
+        best = [listed[0] for listed in task.searcher.describe(examples, search, CaptionOptions())]
+    truncated = np.array([one.truncated for one in best])
+    references, captions = [e.captions for e in examples], [one.caption for one in best]
+    return CaptionEvaluation(task.config.evaluation.cut, references, captions, [], [], truncated)
+
+
+def save(folder: Path, results: Sequence[dict[str, Any]]) -> None:
+    lines = [
+        f"{r['run']}:{r['seed']}\t{file}\t{text}\n" for r in results for file, text in r.get("captions", {}).items()
+    ]
+    write_results(folder / "captions.json", [{k: v for k, v in r.items() if k != "captions"} for r in results])
+    (folder / "captions-test.tsv").write_text("".join(lines), encoding="utf-8")
+
+
+def show(results: Sequence[dict[str, Any]]) -> None:
+    """Print BLEU of each run, and means over seeds."""
+    for key in ("test", "test_with_penalty"):
+        for name in dict.fromkeys(r["run"] for r in results):
+            own = [r for r in results if r["run"] == name and key in r]
+            for r in own:
+                scores = " ".join(f"{r[key][f'bleu_{n}']:.2f}" for n in range(1, 5))
+                print(f"{key} {name} seed {r['seed']}: BLEU-1 to 4 {scores}, {r['seconds']} s")
+            if own:
+                print(f"{key} {name} mean BLEU-4: {np.mean([r[key]['bleu_4'] for r in own]):.2f} of {len(own)}")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("archive", type=Path)
-    parser.add_argument("--pack", type=Path)
-    parser.add_argument("--features", type=Path, default=Path("features.safetensors"))
-    parser.add_argument("-o", "--output", type=Path, default=Path("captions"))
-    parser.add_argument("--runs", default=",".join(RUNS))
-    parser.add_argument("--seeds", default="1,2,3")
-    parser.add_argument("--max-time", help="limit of each run, such as 8m")
-    options = parser.parse_args()
-    if options.pack:
-        pack(options.archive, options.pack)
-        return
-    limits = {"max_time": options.max_time} if options.max_time else {}
-    rows = []
-    options.output.mkdir(parents=True, exist_ok=True)
-    for name in options.runs.split(","):
-        for seed in map(int, options.seeds.split(",")):
-            rows.append(train(options.archive, options.features, options.output, name, seed, limits))
-            print(json.dumps(rows[-1]))
-            (options.output / "captions.json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+    arguments = parse_arguments(__doc__ or "", DEFAULT_RUNS)
+    if arguments.pack:
+        pack(arguments.data, arguments.pack)
+    elif arguments.one:
+        train_one(arguments)
+    else:
+        show(run_all(__file__, arguments, lambda results, _: save(arguments.out, results)))
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from train_runs import Clock, describe_device, parse_arguments, prepare_device, run_all
+from train_runs import Clock, describe_device, parse_arguments, prepare_device, run_all, write_results
 
 from catena.data.augment import N_IMAGE_UNIFORMS, augment_images, to_unit_scale
 from catena.data.media import DecodedImages, decode_images, list_labeled_files
@@ -256,10 +256,7 @@ def main() -> None:
     elif arguments.one:
         train_one(arguments)
     else:
-        results, _ = run_all(__file__, arguments)
-        arguments.out.mkdir(parents=True, exist_ok=True)
-        (arguments.out / "pictures.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-        show(results)
+        show(run_all(__file__, arguments, lambda results, _: write_results(arguments.out / "pictures.json", results)))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,8 @@
 
 DATA is the folder squad_small. Each run writes a line for each epoch, a checkpoint and, at the end, a result with test
 scores of the epoch with the best dev F1, into OUT/MODEL-SEED; a second call continues from the checkpoints and skips
-what is finished. ``--minutes`` stops all runs in time. Models:
+what is finished. ``--minutes`` stops all runs in time; with ``--finish`` the learning rate falls with the time, so that
+every run ends by then with a result. Models:
 
 glove          GloVe vectors, frozen; words outside the file trained
 random         trained vectors only
@@ -13,6 +14,7 @@ no_c2q no_q2c no_words no_characters     ablations of glove
 conditioned    glove with the end that reads the expected start
 shared         glove trained with one softmax over the paragraph and another one of its article
 v2 v2_extra    no answer: dev-v2.0.json without the test titles; the same with the questions of train.json
+v2_later       v2_extra, whose first epochs (--answerable) have no questions without an answer
 
 Runs of glove and shared also answer the test questions from a folder of 2,067 paragraphs (k = 1, 5, 10).
 """
@@ -24,7 +26,6 @@ import json
 import math
 import os
 import pickle
-import shutil
 import subprocess
 import sys
 import time
@@ -60,8 +61,11 @@ from catena.training.average import MovingAverage, using
 
 MODELS = (
     "glove", "random", "no_c2q", "no_q2c", "no_words", "no_characters", "conditioned", "shared", "v2", "v2_extra",
+    "v2_later",
 )  # fmt: skip
 KS = (1, 5, 10)
+RESERVE = 25.0
+"""Seconds of the time limit for the last evaluation, with ``--finish``."""
 
 
 # --- data -------------------------------------------------------------------------------------------------------------
@@ -121,7 +125,7 @@ def load_parts(model: str, folder: Path) -> tuple[list[QuestionExample], list[Qu
     second = read_questions(folder / "dev-v2.0.json")
     of_dev, of_test = ({e.title for e in part} for part in (dev, test))
     own = [e for e in second if e.title not in of_dev | of_test]
-    if model == "v2_extra":
+    if model in ("v2_extra", "v2_later"):
         ids = {e.id for e in own}
         own += [e for e in train if e.id not in ids]
     return own, [e for e in second if e.title in of_dev], [e for e in second if e.title in of_test]
@@ -156,6 +160,7 @@ def configure(model: str, options: argparse.Namespace) -> BiDAFConfig:
         "random": {"unknown_dropout": options.unknown_dropout},
         "v2": {"no_answer": options.no_answer},
         "v2_extra": {"no_answer": options.no_answer},
+        "v2_later": {"no_answer": options.no_answer},
     }.get(model, {})
     lstm = {"d": d, "init": "orthogonal"}
     return BiDAFConfig(
@@ -223,17 +228,22 @@ class Run:
         self.epoch = self.step = 0
         self.history: list[dict[str, float]] = []
         self.best: dict[str, Tensor] = {}
-        self.deadline = options.deadline
+        self.begun, self.deadline = time.time(), options.deadline
+        self.answerable = np.array([bool(example.references) for example in data.train.examples])
 
     def train(self) -> bool:
         """Train up to the last epoch; False if the time is over before."""
         self.resume()
         while self.epoch < self.options.epochs:
+            if self.options.finish and self.progress() >= 1:
+                return True
             begin = time.time()
             loss, tokens = self.train_epoch()
             seconds = time.time() - begin
             self.epoch += 1
             self.report(loss, seconds, tokens)
+            if self.options.finish:
+                continue
             self.checkpoint()
             if time.time() + 1.3 * seconds > self.deadline and self.epoch < self.options.epochs:
                 return False
@@ -242,17 +252,25 @@ class Run:
     def train_epoch(self) -> tuple[float, int]:
         o = self.options
         generator = np.random.default_rng((self.seed, self.epoch))
-        plan = BatchPlan.shuffled(self.data.rows.rows.lengths, BatchConfig(batch_size=o.batch_size), generator)
+        lengths = self.data.rows.rows.lengths
+        used = np.arange(len(lengths))
+        if self.name == "v2_later" and self.epoch < o.answerable:
+            used = used[self.answerable[self.data.rows.rows.questions]]
+        plan = BatchPlan.shuffled(lengths[used], BatchConfig(batch_size=o.batch_size), generator)
         distractors = Distractors(self.data, self.seed + 1000 * self.epoch) if self.name == "shared" else None
         self.network.train()
         total = torch.zeros((), device=self.device)
         tokens = 0
-        for rows in plan:
+        n_steps = 0
+        for rows in (used[chosen] for chosen in plan):
+            if o.finish and self.progress() >= 1:
+                break
+            n_steps += 1
             spans = self.data.rows.choose_spans(rows, None if o.first_answer else generator)
             batch = (distractors or self.data.rows).batch(rows, self.device, spans)
             total += self.train_step(batch, 2 if distractors else 1)
             tokens += batch.n_tokens
-        return float(total) / len(plan), tokens
+        return float(total) / max(n_steps, 1), tokens
 
     def train_step(self, batch: ReadingBatch, n_paragraphs: int) -> Tensor:
         o = self.options
@@ -272,8 +290,14 @@ class Run:
     def schedule(self) -> float:
         """Linear warm-up, then the first quarter of a cosine down to 0.02."""
         warm = min(1.0, (self.step + 1) / self.options.warmup)
-        done = self.step / (self.options.epochs * self.steps_an_epoch)
-        return warm * max(0.02, math.cos(math.pi / 2 * min(1.0, done)))
+        return warm * max(0.02, math.cos(math.pi / 2 * min(1.0, self.progress())))
+
+    def progress(self) -> float:
+        """The part of the training that is done: by steps or, with ``--finish``, by the time if that is further."""
+        by_steps = self.step / (self.options.epochs * self.steps_an_epoch)
+        if not self.options.finish:
+            return by_steps
+        return max(by_steps, (time.time() - self.begun) / max(self.deadline - RESERVE - self.begun, 1.0))
 
     # --- evaluation ---
 
@@ -433,7 +457,9 @@ def work(model: str, seed: int, options: argparse.Namespace) -> None:
 
 
 def data_file(model: str, options: argparse.Namespace) -> Path:
-    kind = {"random": "random", "no_words": "random", "v2": "v2", "v2_extra": "v2_extra"}.get(model, "glove")
+    kind = {"random": "random", "no_words": "random", "v2": "v2", "v2_extra": "v2_extra", "v2_later": "v2_extra"}.get(
+        model, "glove"
+    )
     return options.out / f"data-{kind}.pickle"
 
 
@@ -447,8 +473,6 @@ def manage(options: argparse.Namespace) -> None:
             kind = path.stem.removeprefix("data-")
             path.write_bytes(pickle.dumps(prepare(kind, options.data, options)))
             print(f"{path.name} in {time.time() - begin:.0f} s", flush=True)
-    if options.mps and shutil.which("nvidia-cuda-mps-control"):
-        print("MPS:", subprocess.run(["nvidia-cuda-mps-control", "-d"], check=False).returncode, flush=True)
     waiting = [(model, seed) for seed in options.seeds for model in options.models]
     waiting = [(m, s) for m, s in waiting if not (options.out / f"{m}-{s}" / "result.json").exists()]
     running: list[subprocess.Popen[bytes]] = []
@@ -487,7 +511,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--seeds", nargs="+", type=int, default=[1])
     parser.add_argument("--parallel", type=int, default=3, help="number of processes")
     parser.add_argument("--minutes", type=float, default=600, help="time for everything, from the start of this call")
+    parser.add_argument("--finish", action="store_true", help="end every run by then, without checkpoints")
     parser.add_argument("--epochs", type=int, default=16)
+    parser.add_argument("--answerable", type=int, default=5, help="first epochs of v2_later")
     parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--learning-rate", type=float, default=2e-3)
     parser.add_argument("--warmup", type=int, default=200, help="steps")
@@ -506,7 +532,6 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=1, help="CPU threads of a process")
     parser.add_argument("--limit", type=int, default=0, help="use only this many questions of each part, for a trial")
     parser.add_argument("--profile", type=int, default=0, help="only time this many steps of the first model")
-    parser.add_argument("--mps", action="store_true", help="start CUDA MPS first")
     parser.add_argument("--only", nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--deadline", type=float, default=0.0, help=argparse.SUPPRESS)
     options = parser.parse_args()

@@ -38,7 +38,12 @@ def test_cosine_is_half_a_wave() -> None:
     assert rates(5, schedule="cosine", warmup_steps=2) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("name", ["linear", "cosine"])
+def test_quarter_cosine_is_the_first_quarter_of_a_wave() -> None:
+    expected = [1.0, 2.0] + [2 * math.cos(math.pi / 2 * k / 4) for k in (1, 2, 3)]
+    assert rates(5, schedule="quarter_cosine", warmup_steps=2) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("name", ["linear", "cosine", "quarter_cosine"])
 def test_rate_stays_zero_after_last_step(name: str) -> None:
     assert factor(name, 11, 0, 10) == 0.0
     assert factor(name, 99, 0, 10) == 0.0

@@ -19,6 +19,7 @@ from catena.tasks.baselines.runs import add_baselines, check_baselines
 from catena.tasks.data_warnings import overlap_warnings
 from catena.tasks.sources import Sources
 from catena.tasks.spec import TaskSpec, get_spec, read_spec
+from catena.training.config import ENDING_SCHEDULES
 from catena.training.report import Reporter
 from catena.training.resuming import load_config
 from catena.training.run import RunFolder, create_run, open_run
@@ -125,7 +126,7 @@ def _resume(
     config = load_config(spec.config_class(), folder, last, limits, getattr(family, "filled_keys", ()))
     origin = _origin(config, None if issubclass(family, FittedTask) else last)
     training = family.prepare(config, Sources(family, config, has_test=not is_trial), origin)
-    if limits and before != config.training and config.training.schedule in ("cosine", "linear"):
+    if limits and before != config.training and config.training.schedule in ENDING_SCHEDULES:
         reporter.note(
             f"the {config.training.schedule} learning rate schedule now ends at the new last step: the result differs "
             f"from a run that had this limit from the start"

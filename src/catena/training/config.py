@@ -28,6 +28,9 @@ _DEFAULTS = {
     "adadelta": OptimizerDefaults(1.0, eps=1e-6, rho=0.95),
 }
 
+ENDING_SCHEDULES = ("cosine", "quarter_cosine", "linear")
+"""Schedules that depend on the last step."""
+
 _EPOCHS = 20
 """Number of epochs if no limit is set."""
 
@@ -73,9 +76,10 @@ class TrainingConfig(Config):
     eps: float | None = Field(None, gt=0)
     """Small constant in the denominator of the optimizer, for numerical stability."""
 
-    schedule: Literal["constant", "inverse_sqrt", "cosine", "linear", "plateau"] = "constant"
-    """Learning rate after the warm-up: constant; 1/sqrt(step); cosine or linear decay to zero after the last step; or
-    plateau, which multiplies it by plateau_factor when the metric stops improving."""
+    schedule: Literal["constant", "inverse_sqrt", "cosine", "quarter_cosine", "linear", "plateau"] = "constant"
+    """Learning rate after the warm-up: constant; 1/sqrt(step); decay to zero after the last step by a cosine, by its
+    first quarter, which stays high for longer, or linearly; or plateau, which multiplies it by plateau_factor when the
+    metric stops improving."""
     warmup_steps: int = Field(0, ge=0)
     """Steps in which the learning rate increases linearly to its peak."""
     plateau_factor: float = Field(0.5, gt=0, lt=1)
@@ -216,7 +220,7 @@ class TrainingConfig(Config):
     def _length_problems(self) -> list[str]:
         problems = []
         knows_the_end = self.max_epochs is not None or self.max_steps is not None
-        if self.schedule in ("cosine", "linear") and not knows_the_end:
+        if self.schedule in ENDING_SCHEDULES and not knows_the_end:
             problems.append(
                 f"schedule = {self.schedule!r} needs the last step, which max_time does not determine. Set max_epochs "
                 f"or max_steps, or use another schedule."

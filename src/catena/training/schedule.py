@@ -9,6 +9,7 @@ constant           :math:`1`
 inverse_sqrt       :math:`\sqrt{\max(w, 1) / s}`          Vaswani et al. 2017, section 5.3
 linear             :math:`p`                              p = (T + 1 - s) / (T + 1 - w)
 cosine             :math:`(1 + \cos \pi (1 - p)) / 2`     Loshchilov & Hutter 2017, equation 5
+quarter_cosine     :math:`\cos \frac\pi 2 (1 - p)`        its first quarter
 plateau            :attr:`Plateau.reached`
 =================  ===========================================================================
 
@@ -20,7 +21,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from catena.training.config import TrainingConfig
+from catena.training.config import ENDING_SCHEDULES, TrainingConfig
 
 
 def factor(name: str, step: int, warmup: int, last: int | None) -> float:
@@ -29,10 +30,12 @@ def factor(name: str, step: int, warmup: int, last: int | None) -> float:
         return step / warmup
     if name == "inverse_sqrt":
         return math.sqrt(max(warmup, 1) / step)
-    if name in ("linear", "cosine"):
+    if name in ENDING_SCHEDULES:
         if last is None:
             raise ValueError(f"The {name} schedule requires the last step. Pass last.")
         left = max(0.0, (last + 1 - step) / (last + 1 - warmup)) if last >= warmup else 0.0
+        if name == "quarter_cosine":
+            return math.sin(math.pi / 2 * left)
         return left if name == "linear" else (1 + math.cos(math.pi * (1 - left))) / 2
     return 1.0
 
