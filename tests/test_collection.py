@@ -17,6 +17,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 LATER = """
 import time
+from tests.python_path import python_path
 _now, _now_ns = time.time, time.time_ns
 time.time = lambda: _now() + 1e6
 time.time_ns = lambda: _now_ns() + 10**15
@@ -35,7 +36,7 @@ def copy_of_checkout(folder: Path) -> Path:
 
 def collecting(folder: Path, hash_seed: int, *options: str) -> subprocess.Popen[str]:
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST")}
-    environment |= {"PYTHONHASHSEED": str(hash_seed), "PYTHONPATH": f"{folder / 'src'}{os.pathsep}{folder}"}
+    environment |= {"PYTHONHASHSEED": str(hash_seed), "PYTHONPATH": python_path(folder / "src", folder)}
     command = [sys.executable, "-m", "pytest", "--collect-only", "-p", "no:cacheprovider", "-p", "no:randomly"]
     return subprocess.Popen(
         [*command, "-o", "addopts=", "-q", *options, "tests"],

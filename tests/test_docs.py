@@ -29,6 +29,7 @@ import pytest
 from catena.cli.main import COMMANDS, main
 from catena.data.samples.corpus import load_sample, sample_path
 from catena.tasks.spec import TASKS
+from tests.python_path import python_path
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -145,7 +146,7 @@ def in_a_shell(command: str, folder: Path) -> int:
     script = path / "catena"
     script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m catena "$@"\n', encoding="utf-8")
     script.chmod(0o755)
-    environment = {**os.environ, "PATH": f"{path}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT / "src")}
+    environment = {**os.environ, "PATH": f"{path}:{os.environ['PATH']}", "PYTHONPATH": python_path(ROOT / "src")}
     return subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], cwd=folder, env=environment).returncode
 
 

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catena.randomness import Randomness, counted_uniforms
+from tests.python_path import python_path
 
 
 def test_same_seed_name_and_index_give_same_numbers() -> None:
@@ -61,9 +62,9 @@ def test_numbers_do_not_depend_on_the_process() -> None:
     code = (
         "from catena.randomness import Randomness; import sys; sys.stdout.write(str(Randomness(7).number('split', 3)))"
     )
-    source = str(Path(__file__).parents[1] / "src")
+    source = Path(__file__).parents[1] / "src"
     for hash_seed in ("1", "2"):
-        environment = {**os.environ, "PYTHONPATH": source, "PYTHONHASHSEED": hash_seed}
+        environment = {**os.environ, "PYTHONPATH": python_path(source), "PYTHONHASHSEED": hash_seed}
         said = subprocess.run([sys.executable, "-c", code], env=environment, check=True, capture_output=True, text=True)
         assert int(said.stdout) == Randomness(7).number("split", 3)
 

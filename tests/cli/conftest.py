@@ -14,6 +14,7 @@ import pytest
 
 from catena.cli.main import main
 from catena.data.samples.corpus import load_sample
+from tests.python_path import python_path
 
 INTENTS = ("weather", "play_music", "smart_home")
 EACH = 20
@@ -74,7 +75,7 @@ def in_process_of_its_own(*words: object, **options: object) -> subprocess.Compl
 
 def environment() -> dict[str, str]:
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("PYTEST", "CATENA"))}
-    return {**kept, "PYTHONPATH": str(SRC), "OMP_NUM_THREADS": "1"}
+    return {**kept, "PYTHONPATH": python_path(SRC), "OMP_NUM_THREADS": "1"}
 
 
 def rows(split: str, each: int = EACH) -> list[tuple[str, str]]:

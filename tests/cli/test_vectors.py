@@ -17,6 +17,7 @@ from catena.cli.main import main
 from catena.data.samples.corpus import sample_path
 from catena.training.run import RunFolder
 from catena.vectors.table import VectorTable
+from tests.python_path import python_path
 from tests.vectors.test_train import TOPICS, two_topics
 
 SMALL = [
@@ -171,7 +172,7 @@ def test_killed_run_resumes_to_the_same_bits(trained: Path, tmp_path: Path) -> N
     flags = ["--epochs", "5", "--save-every", "0.5", "-q", *SMALL, "--d", "32"]
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     assert main(["train", "embed", str(text), "-o", str(whole), *flags]) == 0
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
+    environment = {**os.environ, "PYTHONPATH": python_path(Path(__file__).parents[2] / "src")}
     process = subprocess.Popen(
         [sys.executable, "-m", "catena", "train", "embed", str(text), "-o", str(killed), *flags], env=environment
     )

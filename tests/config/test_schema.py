@@ -14,6 +14,7 @@ from pydantic import Field
 from catena.config import Config, flag_table, get_kind, get_sections, keys
 from catena.config.flags import what_it_takes
 from tests.config.examples import Convolution, Early, House, Optimizer, Plain, Recurrent, flagged
+from tests.python_path import python_path
 
 
 def test_keys_include_sections_and_merge_kinds() -> None:
@@ -92,5 +93,5 @@ def test_what_it_takes_describes_types(name: str, words: str) -> None:
 @pytest.mark.parametrize("module", ["catena", "catena.config", "catena.registry", "catena.errors"])
 def test_import_does_not_load_torch(module: str) -> None:
     code = f"import sys, {module}; assert 'torch' not in sys.modules and 'numpy' not in sys.modules"
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
+    environment = {**os.environ, "PYTHONPATH": python_path(Path(__file__).parents[2] / "src")}
     subprocess.run([sys.executable, "-c", code], check=True, env=environment)

@@ -15,6 +15,7 @@ import pytest
 
 from catena.errors import DataError
 from catena.metrics.measure import Metric, MetricValue, as_pairs, mean_score, mean_statistics, signature
+from tests.python_path import python_path
 
 
 def test_a_score_is_a_number_with_a_signature() -> None:
@@ -78,4 +79,4 @@ def test_metrics_do_not_import_torch() -> None:
     modules = [f"catena.metrics.{path.stem}" for path in (source / "catena" / "metrics").glob("[a-z]*.py")]
     assert len(modules) > 8
     code = f"import sys, {', '.join(modules)}; assert 'torch' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONPATH": str(source)})
+    subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONPATH": python_path(source)})

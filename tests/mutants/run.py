@@ -112,7 +112,7 @@ def run_tests(tree: Path, tests: Sequence[str], timeout: float) -> tuple[int | N
     """pytest's exit code, or None if it ran too long, and the end of what it said."""
     outer = ("PYTEST_ADDOPTS", "PYTEST_CURRENT_TEST", "PYTEST_XDIST")  # of a pytest that runs us
     environment = {key: value for key, value in os.environ.items() if not key.startswith(outer)}
-    environment["PYTHONPATH"] = str(tree / "src")
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(tree / "src"), environment.get("PYTHONPATH")]))
     # A compiled file is trusted if size and second of its source agree, as those of a mutant may do.
     environment["PYTHONDONTWRITEBYTECODE"] = "1"
     with tempfile.TemporaryDirectory() as cache:

@@ -19,6 +19,7 @@ from catena.training.loop import resume, train
 from catena.training.report import LinesReporter, SilentReporter
 from catena.training.run import open_run
 from tests.laws.resume_laws import Doomed, Killed, die, fresh_run, go_on, killed_anywhere_ends_the_same, same_end
+from tests.python_path import python_path
 from tests.training.tiny import TiedModel, TinyTask, make_settings, make_task
 
 ROOT = Path(__file__).parent.parent.parent
@@ -145,9 +146,8 @@ def test_changed_threads_and_damaged_last_are_reported(tmp_path: Path) -> None:
 
 
 def start(run: Path, *rest: str) -> subprocess.Popen[bytes]:
-    paths = os.pathsep.join([str(ROOT), str(ROOT / "src")])
     command = [sys.executable, "-m", "tests.laws.resume_laws", "tests.training.tiny", str(run), *rest]
-    return subprocess.Popen(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": paths})
+    return subprocess.Popen(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": python_path(ROOT, ROOT / "src")})
 
 
 def test_process_killed_by_sigkill_resumes_exactly(tmp_path: Path) -> None:

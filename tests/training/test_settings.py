@@ -13,6 +13,7 @@ import pytest
 from catena.config import parse, to_toml
 from catena.errors import ConfigError
 from catena.training.config import TrainingConfig, parse_duration
+from tests.python_path import python_path
 
 SRC = Path(__file__).parent.parent.parent / "src"
 
@@ -105,4 +106,4 @@ def test_invalid_values_raise_error(values: dict[str, Any], words: str) -> None:
 
 def test_config_does_not_import_torch() -> None:
     code = "import sys, catena.training.config; assert 'torch' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": str(SRC)})
+    subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": python_path(SRC)})
