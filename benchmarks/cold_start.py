@@ -23,7 +23,8 @@ COMMAND = (
     "import sys\nfrom catena.cli.main import main\ncode = main(sys.argv[1:])\n"
     f"sys.stderr.write('LOADED ' + ' '.join(name for name in {WATCHED!r} if name in sys.modules))\nsys.exit(code)"
 )
-ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+ENVIRONMENT["OMP_NUM_THREADS"] = "1"
 
 LABELED = "".join(
     f"{label}\t{a} {b}\n" for label, a in (("good", "fine"), ("bad", "dull")) for b in ["film", "plot", "cast"]

@@ -27,12 +27,16 @@ COMPILER = "torch._dynamo,torch._inductor,sympy"
 @pytest.mark.parametrize(
     ("name", "command", "absent"),
     [
+        ("classify-loglinear", "predict", "torch,numba,scipy,sklearn"),
         ("lm-ngram", "score", "torch,numba,scipy,sklearn"),
         ("lm-ngram", "predict", "torch,numba,scipy,sklearn"),
         ("tag-features", "predict", "torch,numba,scipy,sklearn"),
         ("tag-hmm", "predict", "torch,numba,scipy,sklearn"),
         ("tag-neural", "predict", f"numba,{COMPILER}"),
+        ("tag-semimarkov", "predict", f"numba,{COMPILER}"),
         ("parse-biaffine", "predict", f"numba,{COMPILER}"),
+        ("parse-span", "predict", f"numba,{COMPILER}"),
+        ("translate-transformer", "predict", f"numba,{COMPILER}"),
         ("converse-bm25", "predict", f"numba,{COMPILER}"),
     ],
 )

@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from catena.checkpoint.files import as_json, digest, file_sha256, read_json
 from catena.errors import CatenaError, CheckpointError
 from catena.files import flush_to_disk, temporary_name
 from catena.version import __version__
 
 if TYPE_CHECKING:
-    import numpy as np
     import torch
 
 FORMAT_VERSION = 2
@@ -63,12 +64,22 @@ class Checkpoint:
 
     def training(self) -> dict[str, torch.Tensor]:
         """The tensors needed to resume."""
+        self._check_resumable()
+        return _copied(_read_tensors(self.folder / TRAINING))
+
+    def training_arrays(self) -> dict[str, np.ndarray]:
+        """The arrays needed to resume, read without torch."""
+        from safetensors.numpy import load_file
+
+        self._check_resumable()
+        return _read_tensors(self.folder / TRAINING, load_file)
+
+    def _check_resumable(self) -> None:
         if TRAINING not in self.manifest["files"]:
             raise CheckpointError(
                 f"{self.folder} has no training state and cannot be resumed. Start a new run from its weights with "
                 f"--init-from {self.folder}."
             )
-        return _copied(_read_tensors(self.folder / TRAINING))
 
     def state(self) -> dict[str, Any]:
         """The values needed to resume."""
@@ -115,19 +126,19 @@ class Checkpoint:
 
 def write_checkpoint(
     folder: Path,
-    weights: Mapping[str, torch.Tensor],
+    weights: Mapping[str, torch.Tensor | np.ndarray],
     save: Callable[[Path], None],
     *,
-    training: Mapping[str, torch.Tensor] | None = None,
+    training: Mapping[str, torch.Tensor | np.ndarray] | None = None,
     state: Mapping[str, Any] | None = None,
 ) -> Checkpoint:
     """Write a checkpoint folder atomically. An existing one of the same name is replaced.
 
     Args:
         folder: the folder to write.
-        weights: every tensor of the model by name. Tied tensors are stored once.
+        weights: every tensor or array of the model by name. Tied tensors are stored once.
         save: writes all other files into the folder it is given.
-        training: the tensors needed to resume.
+        training: the tensors or arrays needed to resume.
         state: the values needed to resume.
     """
     alone, shared = _without_twins(weights)
@@ -250,12 +261,15 @@ def _words(shape: list[Any]) -> str:
     return f"{shape[0]} of shape ({', '.join(map(str, shape[1:]))})"
 
 
-def _without_twins(tensors: Mapping[str, torch.Tensor]) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
-    """The distinct tensors, and for tied tensors the other names mapped to the first."""
+def _without_twins(tensors: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """The distinct tensors, and for tied tensors the other names mapped to the first. Arrays are never tied."""
     first: dict[tuple[Any, ...], str] = {}
-    alone: dict[str, torch.Tensor] = {}
+    alone: dict[str, Any] = {}
     shared: dict[str, str] = {}
     for name, tensor in tensors.items():
+        if isinstance(tensor, np.ndarray):
+            alone[name] = np.asarray(tensor, order="C")
+            continue
         place = (tensor.device, tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), tensor.dtype)
         if tensor.numel() and place in first:
             shared[name] = first[place]
@@ -268,9 +282,14 @@ def _without_twins(tensors: Mapping[str, torch.Tensor]) -> tuple[dict[str, torch
     return alone, shared
 
 
-def _write_tensors(path: Path, tensors: Mapping[str, torch.Tensor]) -> None:
+def _write_tensors(path: Path, tensors: Mapping[str, Any]) -> None:
+    """Write tensors, or arrays without importing torch."""
     from safetensors import SafetensorError
-    from safetensors.torch import save_file
+
+    if any(isinstance(tensor, np.ndarray) for tensor in tensors.values()):
+        from safetensors.numpy import save_file
+    else:
+        from safetensors.torch import save_file
 
     try:
         save_file(dict(tensors), path)

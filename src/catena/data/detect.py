@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,20 @@ def detect_format(path: Path | str, encoding: str | None = None) -> DetectedForm
     Raises:
         FormatError: if the file cannot be opened. A file of no known format has the format "unknown" instead.
     """
+    path = Path(path)
+    if not path.is_file():
+        return _detect(path, encoding)
+    state = path.stat()
+    return _detect_file(path, encoding, (state.st_ino, state.st_size, state.st_mtime_ns))
+
+
+@lru_cache(maxsize=8)
+def _detect_file(path: Path, encoding: str | None, state: tuple[int, int, int]) -> DetectedFormat:
+    """The format of a file that has not changed since its ``state``: a command needs it several times."""
+    return _detect(path, encoding)
+
+
+def _detect(path: Path, encoding: str | None) -> DetectedFormat:
     sample = take_sample(path, encoding)
     for rule in _RULES:
         if (found := rule(sample, encoding)) is not None:

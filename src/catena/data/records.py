@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ _ID_NAME = re.compile(r"(?i:id|idx|index|uid|uuid|guid|key|nr|no|number|row|(.*[
 """Names of columns that identify a record."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen, which would make it three times as slow to create
 class Record:
     """One record of a file.
 
@@ -54,6 +55,8 @@ class Record:
     @property
     def ids(self) -> dict[str, Any] | None:
         """The columns whose names say that they identify a record, such as ``id`` or ``tweet_id``; None without one."""
+        if not self.columns:
+            return None
         return {name: value for name, value in self.columns.items() if _ID_NAME.fullmatch(name.strip())} or None
 
 
@@ -110,9 +113,14 @@ class RecordFile:
                 problem = row.short or no_value(role)
         if "accept" in row.values and str(row.values.get("answer", "")).strip() in _REJECTED:
             problem = REJECTED
-        used = {column for choice in self.choices.values() for column in choice.columns}
+        used = self._used
         others = {name: value for name, value in row.values.items() if name not in used}
         return Record(values, row.place, others), problem, False
+
+    @cached_property
+    def _used(self) -> frozenset[str]:
+        """The columns that are read."""
+        return frozenset(column for choice in self.choices.values() for column in choice.columns)
 
     def _value(self, role: Role, row: Row) -> Any:
         choice = self.choices.get(role.name)
@@ -125,9 +133,25 @@ class RecordFile:
         if choice.lists and isinstance(value, str):
             raise ValueError(f"with a text instead of a list of {role.name}")
         if role.is_list:
-            return to_list(value, role.missing, role.separator, choice.class_names, choice.integers) or None
+            return self._list(role, choice, value)
         text = to_text(value)
         return None if text is None or text.strip() in role.missing else text
+
+    def _list(self, role: Role, choice: ColumnChoice, value: Any) -> tuple[str, ...] | None:
+        """The list of a value. Most labels repeat, so those of strings are remembered."""
+        known = self._lists
+        if not isinstance(value, str):
+            return to_list(value, role.missing, role.separator, choice.class_names, choice.integers) or None
+        if (found := known.get((role.name, value), _UNKNOWN)) is not _UNKNOWN:
+            return found
+        made = to_list(value, role.missing, role.separator, choice.class_names, choice.integers) or None
+        if len(known) < _MOST_LISTS:
+            known[role.name, value] = made
+        return made
+
+    @cached_property
+    def _lists(self) -> dict[tuple[str, str], tuple[str, ...] | None]:
+        return {}
 
     def _wide(self) -> str | None:
         """The column of texts in a tab-separated table of two columns, whose texts may contain tabs."""
@@ -151,6 +175,9 @@ class RecordFile:
         return first if first is not None else row.raw
 
 
+_UNKNOWN: Any = object()
+_MOST_LISTS = 10_000
+"""Maximum number of strings whose lists are remembered."""
 _ONES = frozenset(("1", "1.0", "true", "True", "TRUE"))
 _REJECTED = frozenset(("reject", "ignore"))
 REJECTED = "rejected in Prodigy"

@@ -15,6 +15,7 @@ import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Literal
 
 import numpy as np
@@ -166,22 +167,21 @@ def _hash(key: str, salt: str) -> bytes:
 
 def _by_hash(keys: Sequence[str], salt: str) -> list[int]:
     """The indices in ascending order of the hashes of their keys."""
-    hashes = [_hash(key, salt) for key in keys]
-    return sorted(range(len(keys)), key=lambda i: (hashes[i], keys[i], i))
+    return [i for _, _, i in sorted((_hash(key, salt), key, i) for i, key in enumerate(keys))]
 
 
 def _smallest(keys: Sequence[str], count: int, salt: str) -> list[int]:
     """The ``count`` indices with the smallest hashes; equal keys are taken together or not at all if possible."""
-    groups: dict[str, list[int]] = {}
-    for i in _by_hash(keys, salt):
-        groups.setdefault(keys[i], []).append(i)
+    groups = [list(own) for _, own in groupby(_by_hash(keys, salt), key=keys.__getitem__)]
     chosen: list[int] = []
-    for group in groups.values():
+    for group in groups:
         if len(chosen) + len(group) <= count:
             chosen += group
+        if len(chosen) == count:
+            break
     if chosen:
         return chosen
-    smallest = min(groups.values(), key=len)  # every group is larger than the set
+    smallest = min(groups, key=len)  # every group is larger than the set
     return smallest if len(smallest) < len(keys) else smallest[:count]
 
 

@@ -16,12 +16,35 @@ bias is set last.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 import torch
 from torch import Tensor, nn
 
 from catena.encoders.cells import Recurrence
 from catena.encoders.config import InitName
+
+_is_loading: ContextVar[bool] = ContextVar("catena_is_loading", default=False)
+
+
+@contextmanager
+def build_to_load() -> Iterator[None]:
+    """Context that builds networks whose weights are loaded afterwards, without orthogonal initial weights."""
+    token = _is_loading.set(True)
+    try:
+        yield
+    finally:
+        _is_loading.reset(token)
+
+
+def orthogonal_(weight: Tensor) -> None:
+    """Fill a matrix with a random orthogonal one, except in :func:`build_to_load`."""
+    if _is_loading.get():
+        weight.new_empty(weight.shape).normal_()  # as many random values, so that what is sampled later is the same
+    else:
+        nn.init.orthogonal_(weight)
 
 
 @torch.no_grad()
@@ -58,7 +81,7 @@ def _draw(block: Tensor, init: str, layer: int) -> None:
     if init == "identity":
         nn.init.eye_(block)
     elif init == "orthogonal":
-        nn.init.orthogonal_(block)
+        orthogonal_(block)
     elif init == "he":
         nn.init.kaiming_normal_(block, nonlinearity="relu")
     else:

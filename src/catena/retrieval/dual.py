@@ -19,6 +19,7 @@ from torch.nn import functional as F
 from catena.embeddings.table import Embedding
 from catena.encoders.build import build_encoder, build_pooling
 from catena.encoders.config import PoolingConfig
+from catena.encoders.init import orthogonal_
 from catena.numerics import NEG_INF
 from catena.retrieval.config import DualEncoderConfig, NoEncoderConfig
 from catena.shapes import mask_from_lengths
@@ -85,7 +86,7 @@ class DualEncoder(nn.Module):
         if settings.projection is not None:
             maps = [nn.Linear(d, settings.projection, bias=False) for _ in range(2)]
             for one in maps:
-                nn.init.orthogonal_(one.weight)
+                orthogonal_(one.weight)
             maps[1].weight.data.copy_(maps[0].weight.data)  # initially the match of the unprojected vectors
             self.maps, d = nn.ModuleList(maps), settings.projection
         self.log_scale = None

@@ -39,6 +39,7 @@ from torch import Tensor, nn
 
 from catena.embeddings.table import EmbeddingTable
 from catena.encoders.dropout import Dropout
+from catena.encoders.init import orthogonal_
 from catena.errors import ConfigError
 from catena.numerics import NEG_INF, lerp
 from catena.outputs.build import build_output
@@ -101,7 +102,7 @@ class ChecklistModel(VectorDecoder):
         self.register_buffer("names", numbers)
         self.names: Int[Tensor, " v"]
         for block in self.recur.weight[: (_GATES + 1) * d].split(d):
-            nn.init.orthogonal_(block.detach())
+            orthogonal_(block.detach())
 
     # --- the source ---------------------------------------------------------------------------------------------------
 

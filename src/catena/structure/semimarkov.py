@@ -16,9 +16,10 @@ import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
+from catena.accelerators import can_skip_kernels
 from catena.errors import ShapeError
 from catena.numerics import NEG_INF
-from catena.structure.backend import can_use_kernels
+from catena.structure.backend import can_use_kernels, use_backend
 from catena.structure.base import SemiringDistribution, StructuredDistribution, TopK
 from catena.structure.checks import broadcasts_to_batch, check_floating, check_tensors, set_lengths, validate_structures
 from catena.structure.constraints import OnInfeasible, check_feasible
@@ -162,6 +163,9 @@ class SemiMarkov(SemiringDistribution):
         """``[..., i, l, y]`` is the probability of a segment of ``l + 1`` positions from ``i`` with label ``y``."""
         if not can_use_kernels(*self.score_tensors()):
             return self.gradients([0])[1][0]
+        if can_skip_kernels(3 * self._microseconds):
+            with use_backend("reference"):
+                return self.gradients([0])[1][0]
         from catena.kernels.segments.ops import marginals
 
         return marginals(*self._rows()).reshape(self.segments.shape)
@@ -174,7 +178,7 @@ class SemiMarkov(SemiringDistribution):
         return log_partition(*self._rows()).reshape(self.batch_shape)
 
     def _argmax(self) -> Int[Tensor, "*batch t 3"]:
-        if not can_use_kernels(*self.score_tensors()):
+        if not can_use_kernels(*self.score_tensors()) or can_skip_kernels(self._microseconds):
             return super()._argmax()
         from catena.kernels.segments.ops import best
 
@@ -197,6 +201,11 @@ class SemiMarkov(SemiringDistribution):
         rows = self._rows()
         uniforms = uniform_numbers(n, *rows[0].shape[:2], 2, generator=generator)
         return sample(*rows, uniforms).reshape(n, *self.segments.shape[:-2], 3)
+
+    @property
+    def _microseconds(self) -> int:
+        """The approximate time of the reference program."""
+        return 300 * self.segments.shape[-3] + self.segments.numel() // 50
 
     # --- reference program --------------------------------------------------------------------------------------------
 

@@ -16,9 +16,10 @@ import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
+from catena.accelerators import can_skip_kernels
 from catena.errors import ShapeError
 from catena.numerics import NEG_INF
-from catena.structure.backend import can_use_kernels
+from catena.structure.backend import can_use_kernels, use_backend
 from catena.structure.base import SemiringDistribution, StructuredDistribution, TopK
 from catena.structure.checks import broadcasts_to_batch, check_floating, check_tensors, set_lengths, validate_structures
 from catena.structure.constraints import OnInfeasible, check_feasible
@@ -121,12 +122,15 @@ class SpanTree(SemiringDistribution):
         """``[..., i, j, q]`` is the probability that the words ``i`` to ``j`` are a span with label ``q``."""
         if not can_use_kernels(self.scores):
             return self.gradients([0])[1][0]
+        if can_skip_kernels(3 * self._microseconds):
+            with use_backend("reference"):
+                return self.gradients([0])[1][0]
         from catena.kernels.tree.ops import log_partition_and_marginals
 
         return log_partition_and_marginals(*self._rows())[1].reshape(self.scores.shape)
 
     def _argmax(self) -> Int[Tensor, "*batch n 3"]:
-        if not can_use_kernels(self.scores):
+        if not can_use_kernels(self.scores) or can_skip_kernels(self._microseconds):
             return super()._argmax()
         from catena.kernels.tree.ops import best
 
@@ -151,6 +155,12 @@ class SpanTree(SemiringDistribution):
         uniforms = uniform_numbers(n, len(scores), 3 * scores.shape[1], generator=generator)
         found = sample(scores, lengths, uniforms)
         return found.reshape(n, *self.batch_shape, *found.shape[2:])
+
+    @property
+    def _microseconds(self) -> int:
+        """The approximate time of the reference program."""
+        t = self.scores.shape[-2]
+        return 300 * t + self.scores.numel() * t // 50
 
     # --- reference program ----------------------------------------------------------------------------------
 

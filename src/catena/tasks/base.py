@@ -268,6 +268,8 @@ class BaseTask(ABC, Generic[C, E, P, O]):
     """Whether a file to predict may have another format than the training files, so that it is always detected."""
     quantizable: ClassVar[bool] = False
     """Whether the matrices of its networks can be stored in 8 bits."""
+    uses_torch: ClassVar[bool] = True
+    """Whether training needs torch."""
 
     config: C
 
@@ -287,8 +289,8 @@ class BaseTask(ABC, Generic[C, E, P, O]):
     def save(self, folder: Path) -> None:
         """Write everything except config and weights into a checkpoint folder."""
 
-    def tensors(self) -> dict[str, Tensor]:
-        """The weights to store."""
+    def tensors(self) -> Mapping[str, Tensor | np.ndarray]:
+        """The weights to store, as arrays if the model does not use torch."""
         return {}
 
     @classmethod

@@ -22,6 +22,7 @@ from catena.training.state import TrainingState
 from catena.training.stepwise import Learner, StepwiseModel, fit_in_steps
 
 if TYPE_CHECKING:
+    import numpy as np
     from torch import Tensor
 
 
@@ -205,7 +206,7 @@ class _Steps(StepwiseModel):
         self.metric, self.next_commands = first.metric, first.next_commands
         self.higher_is_better = first.find_metric(training.config.training.metric or first.metric).higher_is_better
 
-    def tensors(self) -> dict[str, Tensor]:
+    def tensors(self) -> Mapping[str, Tensor | np.ndarray]:
         return self.fit.task().tensors()
 
     def save(self, folder: Path) -> None:

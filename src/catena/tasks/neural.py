@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from catena.checkpoint import Checkpoint
 from catena.data.batches import BatchPlan
+from catena.encoders.init import build_to_load
 from catena.randomness import Randomness
 from catena.seq2seq.base import EncoderDecoder
 from catena.tasks.base import BaseTask, C, DataParts, E, EvaluationResult, O, Origin, P, Training, TrainResult
@@ -205,7 +206,8 @@ class NeuralTask(BaseTask[C, E, P, O]):
     @classmethod
     def load(cls, config: C, checkpoint: Checkpoint, device: str) -> Self:
         encoding = cls.load_encoding(config, checkpoint.folder)
-        network = cls.build_network(config, encoding)
+        with build_to_load():
+            network = cls.build_network(config, encoding)
         checkpoint.load_into(network)
         return cls(config, encoding, network.to(choose_device(device)).eval())
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -18,8 +19,10 @@ from catena import config as configs
 from catena.checkpoint import CONFIG, open_checkpoint
 from catena.config import read_toml
 from catena.errors import ConfigError
-from catena.tasks.lm.config import LmConfig
-from catena.tasks.lm.encoding import LmEncoding, load_encoding
+
+if TYPE_CHECKING:
+    from catena.tasks.lm.config import LmConfig
+    from catena.tasks.lm.encoding import LmEncoding
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +50,9 @@ class Pretrained:
 
 def open_pretrained(folder: str | Path) -> Pretrained:
     """Read the language model of a run or checkpoint folder."""
+    from catena.tasks.lm.config import LmConfig
+    from catena.tasks.lm.encoding import load_encoding
+
     checkpoint = open_checkpoint(Path(folder))
     path = checkpoint.folder / CONFIG
     task = read_toml(path)[0].get("task")

@@ -60,7 +60,8 @@ def train_run(
             config, folder, reporter, init_from=init_from, overwrite=overwrite, command=command
         )
     family = spec.family(config)
-    set_threads(config.machine.threads)
+    if family.uses_torch:
+        set_threads(config.machine.threads)
     old = open_checkpoint(init_from, reporter.note) if init_from else None
     config = family.complete(config, reporter.note)
     origin = _origin(config, old)
@@ -119,7 +120,8 @@ def _resume(
     is_counted = issubclass(family, FittedTask) and not issubclass(family, SteppedTask)
     family.check_limits(config, limits, folder)
     check_baselines(config)
-    set_threads(config.machine.threads or int(read_meta(folder)["threads"]))
+    if family.uses_torch:
+        set_threads(config.machine.threads or int(read_meta(folder)["threads"]))
     run.check_data(config.data.files())
     last = _last_checkpoint(run, is_counted)
     before = config.training

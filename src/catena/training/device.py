@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from typing import TYPE_CHECKING
 
 from catena.errors import ConfigError
@@ -50,3 +51,8 @@ def set_threads(threads: int | None) -> None:
         import torch
 
         torch.set_num_threads(threads)
+
+
+def count_threads() -> int:
+    """The number of CPU threads of torch; 1 if it is not loaded, since everything else computes on one thread."""
+    return sys.modules["torch"].get_num_threads() if "torch" in sys.modules else 1

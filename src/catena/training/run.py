@@ -13,6 +13,7 @@ import shutil
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from catena import checkpoint as files
 from catena.checkpoint import Checkpoint, write_checkpoint
 from catena.errors import CheckpointError
 from catena.files import local_copy, name_in_errors
+from catena.training.device import count_threads
 from catena.version import __version__
 
 if TYPE_CHECKING:
@@ -84,9 +86,9 @@ class RunFolder:
     def write(
         self,
         step: int,
-        weights: Mapping[str, torch.Tensor],
+        weights: Mapping[str, torch.Tensor | np.ndarray],
         save: Callable[[Path], None],
-        training: Mapping[str, torch.Tensor],
+        training: Mapping[str, torch.Tensor | np.ndarray],
         state: Mapping[str, Any],
     ) -> Checkpoint:
         """Write the checkpoint of a step and point `last` to it."""
@@ -211,16 +213,14 @@ def make_room(path: Path, overwrite: bool) -> None:
 
 
 def _machine() -> dict[str, Any]:
-    import torch
-
     return {
         "format_version": files.FORMAT_VERSION,
         "catena": __version__,
         "python": platform.python_version(),
-        "torch": torch.__version__,
+        "torch": version("torch"),
         "numpy": np.__version__,
         "platform": platform.platform(),
-        "threads": torch.get_num_threads(),
+        "threads": count_threads(),
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
     }
 

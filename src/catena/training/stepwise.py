@@ -18,6 +18,7 @@ from catena.checkpoint import Checkpoint
 from catena.errors import ConfigError
 from catena.registry import did_you_mean
 from catena.training.config import TrainingConfig
+from catena.training.device import count_threads
 from catena.training.interrupt import Interruption
 from catena.training.report import (
     EvaluationDone,
@@ -76,8 +77,8 @@ class StepwiseModel(ABC):
     next_commands: tuple[str, ...] = RunResult.what_next
 
     @abstractmethod
-    def tensors(self) -> dict[str, Tensor]:
-        """The current weights to store."""
+    def tensors(self) -> Mapping[str, Tensor | np.ndarray]:
+        """The current weights to store, as tensors, or as arrays if the model does not use torch."""
 
     @abstractmethod
     def save(self, folder: Path) -> None:
@@ -105,8 +106,6 @@ class _StepwiseLoop:
         self.scored_step = self.saved_step = -1
 
     def run_to_end(self) -> RunResult:
-        import torch
-
         last = self.run.last(self.reporter.note)
         if last is not None:
             with last.reading():
@@ -114,7 +113,7 @@ class _StepwiseLoop:
         self.run.cut_metrics(self.state.step)
         self.run.prune(self.state.kept)
         self.began = time.monotonic() - self.state.seconds
-        threads = torch.get_num_threads()
+        threads = count_threads()
         device = f"cpu ({threads} thread{'s' * (threads != 1)})"
         size, lines = self.model.n_parameters, self.model.summary
         try:
@@ -185,15 +184,13 @@ class _StepwiseLoop:
         self.reporter.evaluated(EvaluationDone(progress, scores, self.metric, is_best, ()))
 
     def _save(self) -> None:
-        import torch
-
         state = self.state
         if self.saved_step == state.step:
             return
         state.seconds = self._seconds()
         state.kept.setdefault(state.step, None)
         state.kept = {step: score for step, score in state.kept.items() if step in (state.step, state.best_step)}
-        training = {name: torch.from_numpy(np.array(x)) for name, x in self.model.learner.arrays().items()}
+        training = self.model.learner.arrays()
         numbers = {"training": state.as_json(), "scored": self.scored_step}
         self.run.write(state.step, self.model.tensors(), self.model.save, training, numbers)
         if state.best_step == state.step:
@@ -204,7 +201,7 @@ class _StepwiseLoop:
     def _restore(self, checkpoint: Checkpoint) -> None:
         numbers = checkpoint.state()
         self.state = TrainingState.from_json(numbers["training"])
-        self.model.learner.restore({name: tensor.numpy() for name, tensor in checkpoint.training().items()})
+        self.model.learner.restore(checkpoint.training_arrays())
         self.saved_step, self.scored_step = self.state.step, int(numbers["scored"])
         self.run.point_back(self.state.step, self.state.best_step)
 

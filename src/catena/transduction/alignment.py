@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from catena.errors import ConfigError, DataError, LimitError
 from catena.kernels.common.threads import in_row_blocks
-from catena.kernels.joint.cpu_align import FREE, best, collect_units, expected_counts
 
 SymbolArray = NDArray[np.int32]
 OffsetArray = NDArray[np.int64]
@@ -27,6 +26,8 @@ JointUnit = tuple[_Piece, _Piece]
 """(ids of the source, ids of the target); one of the two may be empty."""
 
 _MOST_UNITS = 40_000_000
+_FREE = -1
+"""The key of an empty slot of a table of units, as in :mod:`catena.kernels.joint.cpu_align`."""
 
 
 @dataclass(frozen=True)
@@ -114,13 +115,15 @@ class Aligner:
         self._moves = (np.array(take, np.int64), np.array(give, np.int64))
         self._sizes = np.array([self._bases[0], moves.source, self._bases[1], moves.target], np.int64)
         self.table = self._gathered()
-        known = self.table != FREE
+        known = self.table != _FREE
         self.log_probs: _Doubles = np.where(known, -np.log(known.sum()), -np.inf)
 
     def _gathered(self) -> OffsetArray:
+        from catena.kernels.joint.cpu_align import collect_units
+
         size = 1 << 16
         while size <= 2 * _MOST_UNITS:
-            table = np.full(size, FREE, np.int64)
+            table = np.full(size, _FREE, np.int64)
             if collect_units(*self._arrays, table, size // 2) >= 0:
                 return table
             size *= 4
@@ -150,6 +153,8 @@ class Aligner:
         return float(totals[np.isfinite(totals)].sum())
 
     def _expected(self) -> tuple[_Doubles, _Doubles]:
+        from catena.kernels.joint.cpu_align import expected_counts
+
         self._check_log_probs()
         totals = np.full(len(self.pairs), -np.inf)
         shares: list[_Doubles] = []
@@ -170,6 +175,8 @@ class Aligner:
             penalty: log p(u) is multiplied by the length of the longer side to this power. With 0, long units win over
                 equally good short ones, because fewer of them are needed.
         """
+        from catena.kernels.joint.cpu_align import best
+
         self._check_log_probs()
         lengths = np.empty(len(self.pairs), np.int64)
         found = np.empty(len(self.pairs.xs) + len(self.pairs.ys), np.int64)
@@ -198,7 +205,7 @@ class Aligner:
 
     def units(self) -> dict[int, JointUnit]:
         """Return the units with positive probability, by index."""
-        slots = np.flatnonzero((self.table != FREE) & (self.log_probs > -np.inf))
+        slots = np.flatnonzero((self.table != _FREE) & (self.log_probs > -np.inf))
         digits = self.table[slots]
         columns: list[OffsetArray] = []
         for base, most in ((self._bases[1], self.moves.target), (self._bases[0], self.moves.source)):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import array
 import hashlib
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -196,8 +196,7 @@ def split_texts(
 ) -> dict[str, np.ndarray]:
     """The indices of train, dev and test.
 
-    Of more than ``MANY`` texts, those whose hash is below a limit are held out: labels are then in proportion without
-    being counted.
+    Of more than ``MANY`` texts, those whose hash is below a limit are held out: see :func:`split_by_limits`.
 
     Args:
         config: how texts are split.
@@ -206,16 +205,39 @@ def split_texts(
         parts: the indices of the texts of the files of each part.
     """
     train = parts["train"]
+    if is_split_by_limits(config, len(train)):
+        index = split_by_limits(config, np.asarray(hashes, np.uint64)[train], parts)
+        return {
+            "train": train[index == 0],
+            "dev": parts.get("dev", train[index == 1]),
+            "test": parts.get("test", train[index == 2]),
+        }
     splits = config.data.splits(has_dev="dev" in parts, has_test="test" in parts, seed=config.seed)
-    if len(train) > MANY and splits.folds is None:
-        own = np.asarray(hashes, np.uint64)[train] / 2.0**64
-        is_test, is_held = own < splits.test_fraction, own < splits.test_fraction + splits.dev_fraction
-        found = {"train": train[~is_held], "dev": train[is_held & ~is_test], "test": train[is_test]}
-        return {name: parts.get(name, rows) if name != "train" else rows for name, rows in found.items()}
     keys = [f"{hashes[i]:x}" for i in train]
     index = splits.rows(keys, [labels[i] for i in train], fold=config.data.fold)
     found = {"train": train[index.train], "dev": train[index.dev], "test": train[index.test]}
     return {name: parts.get(name, rows) if name != "train" else rows for name, rows in found.items()}
+
+
+def is_split_by_limits(config: ClassifyConfig, n: int) -> bool:
+    """Whether ``n`` training texts are too many for a split of exact sizes."""
+    return n > MANY and config.data.folds is None
+
+
+def split_by_limits(config: ClassifyConfig, hashes: np.ndarray, parts: Container[str]) -> np.ndarray:
+    """0, 1 or 2 for texts of train, dev and test: those whose hash is below a limit are held out.
+
+    Labels are then in proportion without being counted.
+
+    Args:
+        config: how texts are split.
+        hashes: the hash of each text of the training files.
+        parts: the parts that have files.
+    """
+    splits = config.data.splits(has_dev="dev" in parts, has_test="test" in parts, seed=config.seed)
+    own = hashes / 2.0**64
+    is_test = own < splits.test_fraction
+    return np.where(is_test, 2, own < splits.test_fraction + splits.dev_fraction).astype(np.int8)
 
 
 def store_texts(config: ClassifyConfig, sources: Sources[LabeledText], tokenizer: Tokenizer) -> TextStore:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -80,7 +81,9 @@ def predicted_ids(log_probs: np.ndarray, multilabel: bool, threshold: float | No
     """
     if not multilabel:
         best = log_probs.argmax(1)
-        least = -np.inf if threshold is None else math.log(max(threshold, 1e-300))
+        if threshold is None:
+            return [(j,) for j in best.tolist()]
+        least = math.log(max(threshold, 1e-300))
         return [(int(j),) if row[j] >= least else () for j, row in zip(best, log_probs, strict=True)]
     least = _LOG_HALF if threshold is None else math.log(max(threshold, 1e-300))
     chosen = []
@@ -139,6 +142,10 @@ class ClassifyEvaluation(EvaluationResult):
 
     def predicted(self) -> list[tuple[str, ...]]:
         """The predicted labels of each text."""
+        return self._predicted
+
+    @cached_property
+    def _predicted(self) -> list[tuple[str, ...]]:
         return [tuple(self.names[j] for j in ids) for ids in predicted_ids(self.log_probs, self.multilabel)]
 
     def _values(self) -> dict[str, MetricValue]:

@@ -37,7 +37,6 @@ from catena.transduction.base import Link, StringTransducer, TransducedString
 from catena.transduction.baseline import Baseline
 from catena.transduction.config import BaselineConfig, JointConfig, SequenceTransducerConfig
 from catena.transduction.ensemble import TransducerEnsemble
-from catena.transduction.joint import JointModel
 from catena.transduction.sequence import SequenceModel
 
 GUESSED = unknown_input_warning("text", "symbol")
@@ -285,6 +284,8 @@ class CountedTransduceTask(
         if isinstance(config.model, BaselineConfig):
             return cls(config, Baseline.train(pairs, config.model))
         assert isinstance(config.model, JointConfig)
+        from catena.transduction.joint import JointModel
+
         return cls(config, JointModel.train(pairs, config.model, progress.note))
 
     def n_tokens(self, parts: DataParts[ParallelText]) -> int:
@@ -295,6 +296,8 @@ class CountedTransduceTask(
         if isinstance(config.model, BaselineConfig):
             return cls(config, Baseline.load(checkpoint.folder, config.model))
         assert isinstance(config.model, JointConfig)
+        from catena.transduction.joint import JointModel
+
         return cls(config, JointModel.load(checkpoint.folder, config.model))
 
     def save(self, folder: Path) -> None:

@@ -7,9 +7,6 @@ from torch import nn
 from catena.data.config import VocabularyConfig
 from catena.embeddings.config import EmbeddingConfig
 from catena.errors import ConfigError
-from catena.lm.neural_config import FeedForwardLMConfig
-from catena.tasks.lm.config import LmMixtureConfig, NgramConfig
-from catena.tasks.lm.sound.config import WaveNetLMConfig
 from catena.tasks.pretrained import Pretrained, layers_from_the_top
 from catena.tasks.word_inputs.config import WordInputConfig
 from catena.tasks.word_inputs.model import WordReader
@@ -20,6 +17,10 @@ _OF_WORDS = ("whitespace", "words", "characters")
 
 def adopt_words(own: WordInputConfig, start: Pretrained) -> WordInputConfig:
     """The config with the word embeddings and the encoder of the language model."""
+    from catena.lm.neural_config import FeedForwardLMConfig
+    from catena.tasks.lm.config import LmMixtureConfig, NgramConfig
+    from catena.tasks.lm.sound.config import WaveNetLMConfig
+
     lm, tokens = start.config.model, start.config.tokenizer
     if tokens.kind not in _OF_WORDS:
         raise ConfigError(

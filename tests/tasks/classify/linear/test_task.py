@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from catena import TextClassifier
 from catena.data.samples.corpus import load_sample, sample_path
 from catena.errors import ConfigError, DataError, DivergedError
 from catena.tasks.classify.linear import data, storage
@@ -240,6 +241,30 @@ def test_few_texts_get_the_probabilities_of_many(tmp_path: Path, monkeypatch: py
     for name in ("features", "task"):
         monkeypatch.setattr(f"catena.tasks.classify.linear.{name}.needs_kernels", lambda n: False)
     assert np.allclose(load_task(tmp_path / "run").log_probabilities(texts), many, atol=1e-5)  # type: ignore[attr-defined]
+
+
+def test_training_does_not_import_torch(tmp_path: Path) -> None:
+    code = (
+        "import sys; from catena import TextClassifier;"
+        "TextClassifier('loglinear', max_epochs=2, threads=1).fit(['a b', 'a c', 'd e', 'd f'], ['x', 'x', 'y', 'y'])"
+        ".save(sys.argv[1]); print('torch' in sys.modules)"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "run")], capture_output=True, text=True, check=True
+    )
+    assert found.stdout.splitlines()[-1] == "False"
+
+
+def test_train_on_dev_trains_on_all_texts(tmp_path: Path) -> None:
+    texts = [example.text for example in load_sample("train")]
+    labels = [example.labels[0] for example in load_sample("train")]
+    sizes = []
+    for both in (False, True):
+        model = TextClassifier("loglinear", max_epochs=1, dev_fraction=0.5, train_on_dev=both)
+        model.fit(texts, labels)
+        sizes.append(model.task_.encoding.texts.size)
+    everything = TextClassifier("loglinear", max_epochs=1, dev_fraction=0.01).fit(texts, labels)
+    assert sizes[0] < everything.task_.encoding.texts.size <= sizes[1]
 
 
 def test_prediction_imports_neither_torch_nor_numba(tmp_path: Path) -> None:

@@ -14,15 +14,17 @@ from catena.data.tokenize import Tokenizer
 from catena.errors import DataError
 from catena.tasks.base import blocks
 from catena.tasks.classify.config import ClassifyConfig
-from catena.tasks.classify.data import hash_text, split_texts, why_unusable
+from catena.tasks.classify.data import hash_text, is_split_by_limits, split_by_limits, split_texts, why_unusable
 from catena.tasks.classify.linear.features import BagFeatures, FeatureRows, HashedNgrams, NgramCounter
 from catena.tasks.classify.linear.storage import RowSpool, Spool, StoredTexts
-from catena.tasks.classify.linear.symbols import SymbolReader, SymbolRows, hash_symbol, row_starts, take_rows
+from catena.tasks.classify.linear.symbols import SymbolReader, SymbolRows, flatten, hash_symbol, take_rows
 from catena.tasks.sources import Sources
 
 PARTS = ("train", "dev", "test")
 _CHUNK = 2**13
 """Number of texts that are read and encoded together."""
+_SLICE = 2**20
+"""Number of values of a long array that are read together."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,27 +38,39 @@ class SymbolStore:
         gold: the index of the set of gold labels of each text.
         sets: the sets of labels.
         part: 0, 1 or 2 for each text of train, dev and test.
+        train_on_dev: whether the texts of dev are also in train.
     """
 
     tokenizer: Tokenizer
     names: list[str]
     symbols: RowSpool
     singles: RowSpool
-    gold: np.ndarray
+    gold: Spool
     sets: list[tuple[str, ...]]
     part: np.ndarray
+    train_on_dev: bool
 
     def read(self) -> Iterator[tuple[SymbolRows, np.ndarray, np.ndarray]]:
         """The rows, the gold sets and the parts of each chunk."""
         for chunk in range(len(self.symbols.ends) - 1):
             low, high = self.symbols.ends[chunk][0], self.symbols.ends[chunk + 1][0]
             rows = SymbolRows(*self.symbols.read(chunk), *self.singles.read(chunk))
-            yield rows, self.gold[low:high], self.part[low:high]
+            yield rows, self.gold.read(low, high), self.part[low:high]
+
+    def rows_of(self, name: str, part: np.ndarray) -> np.ndarray:
+        """The indices of the texts of a part, given the parts of some texts."""
+        own = part == PARTS.index(name)
+        return np.flatnonzero(own | (part == 1) if name == "train" and self.train_on_dev else own)
 
     def sets_of(self, *parts: str) -> list[tuple[str, ...]]:
         """The sets of labels that occur in these parts."""
-        own = np.isin(self.part, [PARTS.index(part) for part in parts])
-        return [self.sets[i] for i in np.unique(self.gold[own]).tolist()]
+        wanted = [PARTS.index(part) for part in parts]
+        counts = np.zeros(len(self.sets), np.int64)
+        for low in range(0, len(self.gold), _SLICE):
+            own = np.isin(self.part[low : low + _SLICE], wanted)
+            gold = self.gold.read(low, min(low + _SLICE, len(self.gold)))
+            counts += np.bincount(gold[own], minlength=len(counts))
+        return [self.sets[i] for i in np.flatnonzero(counts).tolist()]
 
 
 class _Numbers(dict[str, int]):
@@ -99,24 +113,31 @@ class _Builder:
             self._store(rows, grams, used)
 
     def _store(self, rows: list[list[int]], grams: list[list[int]], used: list[LabeledText]) -> None:
-        for spool, lists in ((self.symbols, rows), (self.singles, grams)):
-            flat = np.fromiter((x for row in lists for x in row), np.int32)
-            spool.append(flat, row_starts([len(row) for row in lists]))
+        self.symbols.append(*flatten(rows))
+        self.singles.append(*flatten(grams))
         sets = self.sets
         self.gold.append(np.array([sets.setdefault(example.labels, len(sets)) for example in used], np.int32))
         if self.needs_hashes:
             self.hashes.append(np.array([hash_text(example.text) for example in used], np.uint64))
 
-    def finish(self, ranges: dict[str, np.ndarray]) -> SymbolStore:
-        gold, sets = self.gold.read(0, len(self.gold)), list(self.sets)
-        part = np.zeros(len(gold), np.int8)
+    def finish(self, ranges: dict[str, range]) -> SymbolStore:
+        sets, n = list(self.sets), len(self.gold)
+        part = np.zeros(n, np.int8)
         for name, rows in ranges.items():
-            part[rows] = PARTS.index(name)
-        if self.needs_hashes:
-            hashes = self.hashes.read(0, len(self.hashes))
-            for name, rows in split_texts(self.config, hashes, _LabelList(sets, gold), ranges).items():
-                part[rows] = PARTS.index(name)
-        return SymbolStore(self.tokenizer, list(self.numbers), self.symbols, self.singles, gold, sets, part)
+            part[rows.start : rows.stop] = PARTS.index(name)
+        if self.needs_hashes and is_split_by_limits(self.config, len(ranges["train"])):
+            for low in range(0, len(ranges["train"]), _SLICE):
+                own = slice(low, min(low + _SLICE, len(ranges["train"])))
+                part[own] = split_by_limits(self.config, self.hashes.read(own.start, own.stop), ranges)
+        elif self.needs_hashes:
+            hashes, gold = self.hashes.read(0, n), self.gold.read(0, n)
+            parts = {name: np.arange(rows.start, rows.stop) for name, rows in ranges.items()}
+            for name, index in split_texts(self.config, hashes, _LabelList(sets, gold), parts).items():
+                part[index] = PARTS.index(name)
+        return SymbolStore(
+            self.tokenizer, list(self.numbers), self.symbols, self.singles, self.gold, sets, part,
+            self.config.data.train_on_dev and "dev" not in ranges,
+        )  # fmt: skip
 
 
 class _LabelList(Sequence[tuple[str, ...]]):
@@ -150,7 +171,7 @@ def store_symbols(config: ClassifyConfig, sources: Sources[LabeledText], tokeniz
         if part == "train" or part in sources:
             first = len(builder.gold)
             builder.add(sources, part)
-            ranges[part] = np.arange(first, len(builder.gold))
+            ranges[part] = range(first, len(builder.gold))
             sources.check(part, len(ranges[part]))
     return builder.finish(ranges)
 
@@ -162,7 +183,7 @@ def learn_features(config: ClassifyConfig, store: SymbolStore) -> tuple[BagFeatu
         return HashedNgrams(settings), None
     counter = NgramCounter(settings)
     for rows, _, part in store.read():
-        counter.add(rows.take(np.flatnonzero(part == 0)))
+        counter.add(rows.take(store.rows_of("train", part)))
     listed, mapping = counter.finish(store.names, settings.min_count, config.vocabulary.max_size)
     if not len(listed) and settings.min_count > 1:
         raise DataError(
@@ -185,8 +206,8 @@ def encode_parts(features: BagFeatures, store: SymbolStore, mapping: np.ndarray 
     parts = {name: StoredTexts(RowSpool(), Spool(), store.sets) for name in PARTS}
     for symbols, gold, part in store.read():
         rows = features.encode(symbols if mapping is None else symbols.renumbered(mapping))
-        for number, name in enumerate(PARTS):
-            own = np.flatnonzero(part == number)
+        for name in PARTS:
+            own = store.rows_of(name, part)
             if len(own):
                 parts[name].append(FeatureRows(*take_rows(rows.ids, rows.first, own)), gold[own])
     return parts

@@ -121,8 +121,11 @@ class StoredTexts:
 
     def count_sets(self) -> dict[tuple[str, ...], int]:
         """The number of texts with each set of labels that occurs."""
-        counts = np.bincount(self.gold.read(0, len(self)), minlength=len(self.sets)).tolist()
-        return {labels: n for labels, n in zip(self.sets, counts, strict=True) if n}
+        counts = np.zeros(len(self.sets), np.int64)
+        for chunk in range(self.n_chunks):
+            low, high = self.features.ends[chunk][0], self.features.ends[chunk + 1][0]
+            counts += np.bincount(self.gold.read(low, high), minlength=len(counts))
+        return {labels: n for labels, n in zip(self.sets, counts.tolist(), strict=True) if n}
 
     def gather(self, chunks: np.ndarray) -> tuple[FeatureRows, np.ndarray, np.ndarray]:
         """The features, the gold sets and the indices of the texts of several chunks."""

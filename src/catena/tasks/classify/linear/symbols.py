@@ -6,9 +6,9 @@ Most blank-separated chunks of running text were seen before, so a text is looke
 from __future__ import annotations
 
 import zlib
-from array import array
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
@@ -90,22 +90,17 @@ class SymbolReader:
 
     def read(self, texts: Iterable[str]) -> SymbolRows:
         """The symbols of texts, cut to the maximum length."""
-        symbols, singles = array("i"), array("i")
-        sizes, single_sizes = [], []
+        rows = []
+        singles = []
         for text in texts:
             row, grams = self.read_text(text)
-            symbols.extend(row[: self.max_length])
-            singles.extend(grams)
-            sizes.append(min(len(row), self.max_length))
-            single_sizes.append(len(grams))
-        return SymbolRows(_numbers(symbols), row_starts(sizes), _numbers(singles), row_starts(single_sizes))
+            rows.append(row if len(row) <= self.max_length else row[: self.max_length])
+            singles.append(grams)
+        return SymbolRows(*flatten(rows), *flatten(singles))
 
     def read_text(self, text: str) -> tuple[list[int], list[int]]:
         """The symbols of all tokens of a text, and of the character n-grams inside the tokens that are kept."""
-        row: list[int] = []
-        known = self._tokens
-        for chunk in self.tokenizer.chunks(text):
-            row += known[chunk]
+        row = list(chain.from_iterable(map(self._tokens.__getitem__, self.tokenizer.chunks(text))))
         grams: list[int] = []
         if self.settings.characters:
             for token in self.tokenizer.tokens(text)[: self.max_length]:
@@ -124,5 +119,7 @@ def hash_symbol(name: str) -> int:
     return value - 2**32 if value >= 2**31 else value
 
 
-def _numbers(values: array[int]) -> np.ndarray:
-    return np.array(values, np.int32)
+def flatten(rows: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of integers as one flat array, and where each row begins."""
+    first = row_starts(list(map(len, rows)))
+    return np.fromiter(chain.from_iterable(rows), np.int32, int(first[-1])), first

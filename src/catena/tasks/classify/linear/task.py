@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -43,11 +43,8 @@ from catena.training.selection import finite
 from catena.training.state import TrainingState
 from catena.training.stepwise import StepwiseModel, fit_in_steps
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
 _FEATURES = "features"
-_MOST_SCORES = 20_000_000
+_MOST_SCORES = 4_000_000
 """Maximum number of scores of dev texts that are kept in memory when dev is evaluated during training."""
 
 
@@ -96,6 +93,7 @@ class LinearTask(TextInputs, BaseTask[ClassifyConfig, LabeledText, ClassPredicti
     """
 
     stream_block: ClassVar[int] = 4096
+    uses_torch: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -125,12 +123,9 @@ class LinearTask(TextInputs, BaseTask[ClassifyConfig, LabeledText, ClassPredicti
         self.encoding.texts.tokenizer.save(folder / TOKENIZER)
         self.encoding.texts.features.save(folder / _FEATURES)
 
-    def tensors(self) -> dict[str, Tensor]:
-        import torch
-
+    def tensors(self) -> dict[str, np.ndarray]:
         arrays = {"weights": self.weights, "bias": self.bias, **self.encoding.texts.features.arrays()}
-        tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
-        return {**tensors, "temperature": torch.tensor(self.temperature, dtype=torch.float64)}
+        return {**arrays, "temperature": np.array(self.temperature)}
 
     @property
     def n_parameters(self) -> int:
@@ -272,11 +267,8 @@ class LinearTraining(Training):
 
     def _save_start(self, model: _LinearSteps, run: RunFolder) -> None:
         """Store the initial weights, from which the run can be resumed before its first pass is complete."""
-        import torch
-
-        arrays = {name: torch.from_numpy(np.array(array)) for name, array in self.learner.arrays().items()}
         state = {"training": TrainingState().as_json(), "scored": -1}
-        run.write(0, model.tensors(), model.save, arrays, state)
+        run.write(0, model.tensors(), model.save, self.learner.arrays(), state)
 
     def _test_scores(self, run: RunFolder, outcome: RunResult) -> dict[str, float]:
         """The scores of the best checkpoint on test, stored once."""
@@ -322,7 +314,7 @@ class _LinearSteps(StepwiseModel):
         self.task.weights, self.task.bias, self.task.temperature = learner.weights, learner.bias, learner.temperature
         return self.task
 
-    def tensors(self) -> dict[str, Any]:
+    def tensors(self) -> dict[str, np.ndarray]:
         return self._current().tensors()
 
     def save(self, folder: Path) -> None:

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from catena.encoders.dropout import Dropout
+from catena.encoders.init import orthogonal_
 from catena.tasks.parse.dependency.config import BiaffineParserConfig
 from catena.tasks.word_inputs.encoding import WordBatch, WordEncoding
 from catena.tasks.word_inputs.model import SentenceEncoder, WordVectorRows, build_sentence_encoder
@@ -109,7 +110,7 @@ class BiaffineParser(nn.Module):
 
 def _layer(settings: BiaffineParserConfig, d_in: int, d_out: int) -> nn.Module:
     linear = nn.Linear(d_in, d_out)
-    nn.init.orthogonal_(linear.weight)
+    orthogonal_(linear.weight)
     nn.init.zeros_(linear.bias)
     return nn.Sequential(linear, nn.LeakyReLU(0.1), Dropout(settings.dropout, time=1 if settings.locked else None))
 
