@@ -139,7 +139,9 @@ def measure(python: str, code: str, paths: tuple[Path, Path]) -> dict[str, float
     """The figures of a program."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     words = [python, "-c", code + REPORT, *map(str, paths)]
-    done = subprocess.run(words, capture_output=True, text=True, env=environment, check=True)
+    done = subprocess.run(words, capture_output=True, text=True, env=environment)
+    if done.returncode:
+        raise RuntimeError(done.stderr.strip().splitlines()[-1])
     return json.loads(done.stdout.splitlines()[-1])
 
 

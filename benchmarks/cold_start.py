@@ -92,7 +92,9 @@ WITHOUT_TORCH = ("classify-loglinear", "lm-ngram", "tag-features")
 def cpu_seconds(words: list[str]) -> tuple[float, str]:
     """The CPU time of a process, and what it wrote on standard error."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run(words, env=ENVIRONMENT, capture_output=True, text=True, check=True)
+    done = subprocess.run(words, env=ENVIRONMENT, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(done.stderr.strip().splitlines()[-1])
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, done.stderr
 

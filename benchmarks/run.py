@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import importlib.util
 import os
 import platform
 import statistics
@@ -24,6 +25,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 for _threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
@@ -140,6 +142,36 @@ def loglinear(quick: bool) -> dict[str, Turn]:
     return classify_loglinear.turns(_LINES[quick], NOTES.append)
 
 
+# --- word vectors -----------------------------------------------------------------------------------------------------
+
+
+@rows({"skip-gram, one epoch, reading included": "≥ 2", "skip-gram, one epoch": "≥ 3"}, rounds=(3, 1))
+def word2vec(quick: bool) -> dict[str, Turn]:
+    import classify_loglinear
+    import word2vec
+
+    home = tempfile.TemporaryDirectory()
+    text = Path(home.name) / "text.txt"
+    data = os.environ.get("CATENA_DATA")
+    if data:
+        lines = (Path(data) / "wikitext2_word" / "wiki.train.tokens").read_text(encoding="utf-8").splitlines()
+    else:
+        lines = [" ".join(text.split()) for text in classify_loglinear.made_collections(0).values()]
+    text.write_text("\n".join(lines[: len(lines) // 8 if quick else len(lines)]) + "\n", encoding="utf-8")
+
+    def turn(way: word2vec.Way, folder: object) -> list[float]:
+        begun = time.process_time()
+        _, training, _ = way(text, 1, 1, 0)
+        return [time.process_time() - begun, training]
+
+    ways = {"catena": word2vec.catena("skipgram")}
+    if importlib.util.find_spec("gensim"):
+        ways["gensim"] = word2vec.gensim("skipgram")
+    for way in ways.values():
+        way(word2vec.head_of(text, 200), 1, 1, 0)  # imports and loads kernels
+    return {name: partial(turn, way, home) for name, way in ways.items()}
+
+
 # --- cold starts ------------------------------------------------------------------------------------------------------
 
 
@@ -150,8 +182,12 @@ def _cold(family: str) -> dict[str, Turn]:
     folder = tempfile.TemporaryDirectory()
     command = cold_start.train(Path(folder.name), family)
     cold_start.cpu_seconds(command)  # the first run fills the caches of bytecode and kernels
-    held = {"catena": (command, folder), "import torch": ([sys.executable, "-c", "import torch"], folder)}
-    return {name: lambda words=words: [cold_start.cpu_seconds(words)[0]] for name, (words, _) in held.items()}
+
+    def turn(words: list[str], folder: object) -> list[float]:
+        return [cold_start.cpu_seconds(words)[0]]
+
+    words = {"catena": command, "import torch": [sys.executable, "-c", "import torch"]}
+    return {name: partial(turn, own, folder) for name, own in words.items()}
 
 
 def _register_cold_starts() -> None:
