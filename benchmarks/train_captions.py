@@ -1,4 +1,4 @@
-"""Train models of captions on flickr8k_small, several at once within a time limit.
+"""Train models of captions on flickr8k_small, several in parallel within a time limit.
 
     python benchmarks/train_captions.py $CATENA_DATA/flickr8k_small --pack packed
     python benchmarks/train_captions.py packed -o OUT --minutes 60 --parallel 1

@@ -299,3 +299,20 @@ def test_messages_about_standard_input_and_words_name_what_was_given(catena: Cat
     assert catena("predict", trained).sentence == "standard input is empty. Pass a file with text."
     said = catena("predict", trained, "wake")
     assert said.sentence == "File not found: 'wake'. To predict for a text, use --text 'wake'."
+
+
+def test_files_that_cannot_be_decoded_are_explained(catena: Catena, tmp_path: Path) -> None:
+    pytest.importorskip("PIL")
+    from catena.data.samples.shapes import write_shapes
+
+    write_shapes(tmp_path / "pictures", 16, size=16)
+    small = ["--depth", "8", "--model.encoder.width", "4", "--height", "16", "--model.input.width", "16"]
+    catena("train", "classify", tmp_path / "pictures", *small, "--max-steps", "1", "-o", tmp_path / "run")
+    (tmp_path / "new").mkdir()
+    for i in range(7):
+        (tmp_path / "new" / f"{i}.png").write_bytes(b"")
+    said = catena("predict", tmp_path / "run", tmp_path / "new")
+    assert said.out == ""
+    first, *errors = said.err.splitlines()
+    assert first.endswith("read 7; used 0; dropped 7 (7 not decoded)")
+    assert [re.search(r"(\d)\.png is empty", error)[1] for error in errors] == list("01234")  # type: ignore[index]

@@ -22,6 +22,9 @@ from catena.cli.common import (
 )
 from catena.cli.parser import Arg, UsageError
 
+_SHOWN_ERRORS = 5
+"""Number of pictures or sounds that cannot be decoded whose errors are shown."""
+
 
 class PredictCommand(WeightOptions):
     """Predict for a file, for standard input, or for texts."""
@@ -99,13 +102,16 @@ def _examples(task: Any, command: RunCommand, stack: ExitStack) -> Iterator[Any]
 
 def _read(task: Any, path: Path, name: str) -> Iterator[Any]:
     """The examples of a file, and at its end a line about what was read."""
-    from catena.data.reading import ReadCounter
+    from catena.data.reading import NOT_DECODED, ReadCounter
 
     counter = ReadCounter()
     yield from task.read_inputs(path, counter)
     shown = "standard input" if name == "-" else name
     if counter.dropped or not counter.read:
         warn("predict", f"{shown}: {counter.counts(counter.used).sentence('')}")
+    errors = [dropped.text for dropped in counter.dropped if dropped.reason == NOT_DECODED]
+    for error in errors[:_SHOWN_ERRORS]:
+        warn("predict", error)
 
 
 def _lines(task: Any, examples: Iterator[Any], options: Any, format: str, *, one_by_one: bool) -> Iterator[str]:

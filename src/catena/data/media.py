@@ -26,7 +26,7 @@ from catena.data.audio import read_audio
 from catena.data.examples import SourceLocation
 from catena.data.images import quiet_pillow, read_image_in_thread
 from catena.data.media_config import ImageConfig
-from catena.data.reading import ReadCounter
+from catena.data.reading import NOT_DECODED, ReadCounter
 from catena.errors import CatenaError, DataError
 from catena.files import atomic_write
 
@@ -124,7 +124,7 @@ def decode_images(
     else:
         pixels, errors = _open_cache(cache, shape, paths, config, workers)
     for i, sentence in errors.items():
-        counter.drop("not decoded", SourceLocation(str(paths[i]), 1), sentence)
+        counter.drop(NOT_DECODED, SourceLocation(str(paths[i]), 1), sentence)
     return DecodedImages(pixels, np.array([i for i in range(len(paths)) if i not in errors], np.int64))
 
 
@@ -214,7 +214,7 @@ def decode_sounds(
     offsets, files = [0], []
     for i, found in enumerate(map_in_threads(decode, paths, workers)):
         if isinstance(found, str):
-            counter.drop("not decoded", SourceLocation(str(paths[i]), 1), found)
+            counter.drop(NOT_DECODED, SourceLocation(str(paths[i]), 1), found)
             continue
         flat.extend(found)
         offsets.append(offsets[-1] + len(found))

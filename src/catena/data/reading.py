@@ -19,6 +19,8 @@ from catena.data.files import shorten
 from catena.errors import FormatError
 from catena.files import atomic_write
 
+NOT_DECODED = "not decoded"
+"""Why a picture or sound is dropped; the text of the example is then the error."""
 _MOST_TEXT = 500
 """Number of characters of a dropped text that are stored."""
 _TOLERATED = 0.05

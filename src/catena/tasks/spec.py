@@ -163,11 +163,13 @@ for _spec in (
     ),
     TaskSpec(
         name="regress",
-        summary="numbers from texts and from columns of numbers",
+        summary="numbers from texts, pictures, sounds and columns of numbers",
         config=".regress.config:RegressConfig",
         options=".regress.config:RegressOptions",
         families={
             **dict.fromkeys(("linear", "ridge", "kernel_ridge"), ".regress.fitted:FittedRegressTask"),
+            "picture": ".regress.media:PictureRegressTask",
+            "sound": ".regress.media:SoundRegressTask",
             "": ".regress.neural:NeuralRegressTask",
         },
         estimator=".regress.estimator:Regressor",

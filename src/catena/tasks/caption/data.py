@@ -18,7 +18,7 @@ from catena.data.media import decode_images, list_files
 from catena.data.media_files import media_kind
 from catena.data.picture_features import FeatureFile, open_features
 from catena.data.readers.captions import CaptionedPicture, detect_captions, read_captions
-from catena.data.reading import ReadCounter
+from catena.data.reading import NOT_DECODED, ReadCounter
 from catena.errors import DataError
 from catena.extras import require
 from catena.metrics.translation import words_only
@@ -202,7 +202,7 @@ def load_parts(
         listed[part] = [one for i, one in enumerate(listed[part], start=first) if i in good]
         first += n
     if not listed["train"]:
-        first_error = next((one.text for one in sources.counter.dropped if one.reason == "not decoded"), "")
+        first_error = next((one.text for one in sources.counter.dropped if one.reason == NOT_DECODED), "")
         raise DataError(f"No picture of train can be used. {first_error or 'Check the files and --images.'}")
     return [every[i] for i in kept], contents, _split(config, sources, listed)
 

@@ -22,6 +22,11 @@ from catena.tasks.classify.config import (
     RecurrentClassifierConfig,
     TransformerClassifierConfig,
 )
+from catena.tasks.classify.media_config import (
+    MediaClassifierConfig,
+    PictureClassifierConfig,
+    SoundClassifierConfig,
+)
 from catena.tasks.config import FilesConfig, FoldsConfig, LengthConfig, MachineConfig, with_suggestions
 from catena.tasks.options import PredictOptions
 from catena.training.config import TrainingConfig
@@ -36,7 +41,8 @@ class RegressDataConfig(FilesConfig, FoldsConfig, LengthConfig):
     """The data files, how they are read, and how they are split."""
 
     text_column: str | None = None
-    """Column or key of the text; found by its name if not set. A table of numbers needs none."""
+    """Column or key of the text, or of the file names for models of pictures and sounds; found by its name if not set.
+    A table of numbers needs none."""
     value_column: str | None = None
     """Column or key of the number to predict; found by its name, such as score, rating or price, if not set."""
     number_columns: tuple[str, ...] = ()
@@ -91,7 +97,9 @@ RegressorConfig = Annotated[
     | CNNConfig
     | RecurrentClassifierConfig
     | ConvolutionalClassifierConfig
-    | TransformerClassifierConfig,
+    | TransformerClassifierConfig
+    | PictureClassifierConfig
+    | SoundClassifierConfig,
     Field(discriminator="kind"),
 ]
 
@@ -144,8 +152,13 @@ class RegressConfig(Config):
         """Whether the model is solved for directly instead of being trained in steps."""
         return isinstance(self.model, WeightedFeaturesConfig)
 
+    @property
+    def reads_files(self) -> bool:
+        """Whether the model reads pictures or sounds."""
+        return isinstance(self.model, MediaClassifierConfig)
+
     def encoder_config(self) -> ClassifyConfig:
-        """The config of the text classifier whose encoding and encoder the model uses."""
+        """The config of the classifier whose encoding and encoder the model uses."""
         model = self.model
         if isinstance(model, WeightedFeaturesConfig):
             model = LogLinearConfig(features=model.features)  # type: ignore[assignment]

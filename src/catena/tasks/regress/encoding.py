@@ -53,7 +53,8 @@ class RegressEncoding:
         names = config.data.number_columns
         table = np.array([example.numbers for example in train]).reshape(len(train), len(names))
         deviations = table.std(0)
-        texts = _fit_texts(config, train) if any(example.text for example in train) else None
+        has_texts = not config.reads_files and any(example.text for example in train)
+        texts = _fit_texts(config, train) if has_texts else None
         moments = (table.mean(0), np.where(deviations > 0, deviations, 1.0))
         return cls(texts, names, *moments, float(values.mean()), float(values.std()))
 

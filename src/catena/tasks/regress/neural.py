@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -24,10 +24,9 @@ from torch import Tensor, nn
 
 from catena.randomness import Randomness
 from catena.tasks.base import DataParts, Origin, by_length
-from catena.tasks.classify.batch import ClassifyBatch
 from catena.tasks.classify.config import NeuralClassifierConfig
-from catena.tasks.classify.encoding import EncodedTexts, Encoding, TokenEncoding
-from catena.tasks.classify.model import Classifier, build_model
+from catena.tasks.classify.encoding import Encoding, TokenEncoding
+from catena.tasks.classify.model import build_model
 from catena.tasks.classify.vectors import InitialVectors, blank_vectors, word_vectors
 from catena.tasks.neural import Dataset, NetworkTraining, NeuralTask
 from catena.tasks.regress.config import RegressConfig, RegressOptions
@@ -41,15 +40,18 @@ from catena.training.task import BatchLoss, EpochPlan
 
 _SHOWN = 3
 """Number of dev examples that are shown with their predictions at each evaluation."""
-_TOKENS_AT_ONCE = 16_384
 _LEAST_VARIANCE = 1e-12
 
 
 @dataclass(frozen=True)
 class RegressBatch:
-    """Texts and standardized numbers and values on the model's device."""
+    """Texts or files and standardized numbers and values on the model's device.
 
-    texts: ClassifyBatch | None
+    Args:
+        texts: a value with ``tokens`` and ``longest``; None without texts and files.
+    """
+
+    texts: Any
     numbers: Float[Tensor, "b m"]
     values: Float[Tensor, "b"]
 
@@ -60,9 +62,13 @@ class RegressBatch:
 
 @dataclass(frozen=True, eq=False)
 class RegressRows:
-    """Encoded examples: texts, standardized numbers, and values in their own unit."""
+    """Encoded examples: texts or files, standardized numbers, and values in their own unit.
 
-    texts: EncodedTexts | None
+    Args:
+        texts: a value with ``lengths`` and ``batch``; None without texts and files.
+    """
+
+    texts: Any
     numbers: Float[np.ndarray, "n m"]
     values: Float[np.ndarray, "n"]
     shown: dict[int, str] = field(default_factory=dict)
@@ -79,7 +85,8 @@ class GaussianNetwork(nn.Module):
     """The mean and the log variance of standardized values.
 
     Args:
-        text: scores texts: one value for the mean and, if it is learned, one for the log variance; None without texts.
+        text: scores texts, pictures or sounds: one value for the mean and, if it is learned, one for the log variance;
+            None if there are only numbers.
         numbers: the same for numbers; None without numbers.
 
     ``variance`` multiplies the variance in prediction only; it is fitted on dev, not trained.
@@ -87,7 +94,7 @@ class GaussianNetwork(nn.Module):
 
     variance: Tensor
 
-    def __init__(self, text: Classifier | None, numbers: nn.Module | None) -> None:
+    def __init__(self, text: nn.Module | None, numbers: nn.Module | None) -> None:
         super().__init__()
         self.text, self.numbers = text, numbers
         self.register_buffer("variance", torch.ones(()))
@@ -126,6 +133,9 @@ def _initial_vectors(config: RegressConfig, texts: Encoding, report: list[str] |
 
 class NeuralRegressTask(NeuralTask[RegressConfig, RegressExample, ValuePrediction, RegressOptions], RegressTask):
     """A network with a Gaussian output."""
+
+    tokens_at_once: ClassVar[int] = 16_384
+    """Number of tokens that are predicted together."""
 
     def __init__(self, config: RegressConfig, encoding: RegressEncoding, network: GaussianNetwork) -> None:
         super().__init__(config, encoding, network)
@@ -175,9 +185,13 @@ class NeuralRegressTask(NeuralTask[RegressConfig, RegressExample, ValuePredictio
 
     def collate(self, rows: RegressRows, index: np.ndarray) -> RegressBatch:
         texts = None if rows.texts is None else rows.texts.batch(index, None, self.device)
-        numbers = torch.from_numpy(rows.numbers[index]).float().to(self.device)
+        return RegressBatch(texts, *self._numbers(rows, index))
+
+    def _numbers(self, rows: RegressRows, index: np.ndarray) -> tuple[Float[Tensor, "b m"], Float[Tensor, "b"]]:
+        """The standardized numbers and values of the rows at ``index``."""
         values = (rows.values[index] - self.encoding.middle) / self.encoding.scale
-        return RegressBatch(texts, numbers, torch.from_numpy(values).float().to(self.device))
+        both = (torch.from_numpy(part).float().to(self.device) for part in (rows.numbers[index], values))
+        return tuple(both)  # type: ignore[return-value]
 
     # --- training -----------------------------------------------------------------------------------------------------
 
@@ -223,7 +237,7 @@ class NeuralRegressTask(NeuralTask[RegressConfig, RegressExample, ValuePredictio
             return [tuple(pair) for pair in both.double().cpu().tolist()]
 
         with torch.inference_mode():
-            found = np.array(by_length(rows.lengths, _TOKENS_AT_ONCE, predict), np.float64).reshape(-1, 2)
+            found = np.array(by_length(rows.lengths, self.tokens_at_once, predict), np.float64).reshape(-1, 2)
         deviations = np.exp(found[:, 1] / 2) * np.sqrt(float(self.model.variance))
         return self.encoding.middle + self.encoding.scale * found[:, 0], self.encoding.scale * deviations
 

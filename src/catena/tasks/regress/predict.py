@@ -18,7 +18,7 @@ class ValuePrediction(Prediction):
         std: its standard deviation.
         low: the lower end of the interval of the chosen probability.
         high: the upper end.
-        text: the input text; None if the model reads numbers only.
+        text: the input text or the path of the file; None if the model reads numbers only.
         numbers: the input numbers by column; nan where one was missing.
     """
 

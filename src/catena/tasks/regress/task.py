@@ -48,6 +48,11 @@ class RegressTask(BaseTask[RegressConfig, RegressExample, ValuePrediction, Regre
     def gaussians(self, examples: Sequence[RegressExample]) -> Gaussians:
         """The predicted Gaussian of each example."""
 
+    @property
+    def reads_texts(self) -> bool:
+        """Whether examples have a text, or the path of a file."""
+        return self.encoding.texts is not None
+
     # --- reading ------------------------------------------------------------------------------------------------------
 
     @classmethod
@@ -108,7 +113,7 @@ class RegressTask(BaseTask[RegressConfig, RegressExample, ValuePrediction, Regre
         half = NormalDist().inv_cdf((1 + options.level) / 2)
         found = []
         for example, mean, std in zip(examples, *(part.tolist() for part in self.gaussians(examples)), strict=True):
-            text = None if self.encoding.texts is None else example.text
+            text = example.text if self.reads_texts else None
             numbers = dict(zip(self.encoding.names, example.numbers, strict=True))
             found.append(ValuePrediction(mean, std, mean - half * std, mean + half * std, text, numbers))
         return found

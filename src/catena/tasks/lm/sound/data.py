@@ -19,7 +19,7 @@ from catena.data.detect import detect_format
 from catena.data.examples import SourceLocation
 from catena.data.media import list_files, map_in_threads
 from catena.data.media_files import SPLIT_NAMES, common_kind, media_kind
-from catena.data.reading import ReadCounter
+from catena.data.reading import NOT_DECODED, ReadCounter
 from catena.data.recordings import Recordings, quantize_file, store_recordings
 from catena.data.records import open_records
 from catena.data.roles import FILE, TEXT_COLUMNS, Role, find_column
@@ -212,7 +212,7 @@ def decode_recordings(
     def readable() -> Iterator[tuple[str, list[UInt8[np.ndarray, " _"]], int]]:
         for example, found in zip(examples, map_in_threads(decode, examples), strict=True):
             if isinstance(found, str):
-                counter.drop("not decoded", example.place, found)
+                counter.drop(NOT_DECODED, example.place, found)
             elif not sum(map(len, found)):
                 counter.drop("without samples", example.place, str(example.path))
             else:
