@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 
 # Numba functions fail under the hook, so compiled loops stay out of it; the import must come before any of catena.
@@ -25,6 +27,8 @@ import hypothesis  # noqa: E402
 import pytest  # noqa: E402
 import torch  # noqa: E402
 
+pytest_plugins = ["tests.quick"]
+
 torch.set_num_threads(1)
 
 hypothesis.settings.register_profile(
@@ -43,11 +47,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="append",
         choices=["cpu", "cuda"],
         help="Device of the structure laws, the stepper laws and the commands; may be repeated. Default: cpu.",
-    )
-    parser.addoption(
-        "--quick",
-        action="store_true",
-        help="Run one variant of each test, without those marked slow, docs, train, gpu, browser, data or peers.",
     )
     parser.addoption("--failures", type=Path, help="Append each failure to this file as it happens.")
     parser.addoption("--update-golden", action="store_true", help="Write the recorded outputs of the commands again.")
@@ -93,49 +92,20 @@ def _own_parameters(metafunc: pytest.Metafunc) -> set[str]:
     return {name.strip() for one in names for name in (one.split(",") if isinstance(one, str) else one)}
 
 
-MARKS = {
-    "test_docs.py": "docs",
-    "tasks": "train",
-    "cli": "train",
-    "agents": "train",
-    "training": "train",
-    "test_recipes.py": "train",
-    "test_collection.py": "slow",
-    "test_package.py": "slow",
-    "test_benchmarks.py": "slow",
-    "mutants": "slow",
-}
-"""Marks of the tests in a file or folder of tests/."""
-NOT_QUICK = {"slow", "docs", "train", "gpu", "browser", "data", "peers"}
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[object]:
+    """Keep the garbage collector from reading the thousands of collected tests again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark tests by their folder, select quick ones, and run the documentation pages first.
-
-    Each page is one long test, and at the end one worker would wait for it.
-    """
-    for item in items:
-        place = item.path.relative_to(Path(__file__).parent).parts[0]
-        if place in MARKS:
-            item.add_marker(MARKS[place])
-        if "cuda" in item.path.name or "cuda" in item.name.partition("[")[2]:
-            item.add_marker("gpu")
-        if "real_data" in getattr(item, "fixturenames", ()):
-            item.add_marker("data")
-    if config.getoption("--quick"):
-        _keep_quick(config, items)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the documentation pages first: each is one long test, and at the end one worker would wait for it."""
     items.sort(key=lambda item: item.path.name != "test_docs.py")
-
-
-def _keep_quick(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep the first variant of each test that is quick."""
-    first: dict[str, pytest.Item] = {}
-    for item in items:
-        if not NOT_QUICK & {mark.name for mark in item.iter_markers()}:
-            first.setdefault(item.nodeid.partition("[")[0], item)
-    kept = set(map(id, first.values()))
-    config.hook.pytest_deselected(items=[item for item in items if id(item) not in kept])
-    items[:] = first.values()
 
 
 @pytest.fixture(autouse=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections import Counter
+from functools import cache
 from itertools import combinations
 
 import pytest
@@ -16,9 +17,13 @@ from catena.data.samples.corpus import SPLITS, load_sample, load_tagged_sample, 
 from catena.errors import UnknownNameError
 from tests.oracle.dependency import is_projective, is_tree
 
-LABELED = {split: load_sample(split) for split in SPLITS}
-TAGGED = {split: load_tagged_sample(split) for split in SPLITS}
-TEXTS = [(split, example.text) for split in SPLITS for example in LABELED[split]]
+labeled_sample = cache(load_sample)
+tagged_sample = cache(load_tagged_sample)
+
+
+@cache
+def texts() -> list[tuple[str, str]]:
+    return [(split, example.text) for split in SPLITS for example in labeled_sample(split)]
 
 
 def folded(text: str) -> list[str]:
@@ -26,11 +31,11 @@ def folded(text: str) -> list[str]:
 
 
 def intents(split: str) -> Counter[str]:
-    return Counter(label for example in LABELED[split] for label in example.labels)
+    return Counter(label for example in labeled_sample(split) for label in example.labels)
 
 
 def tags_of(split: str) -> list[tuple[str, ...]]:
-    return [sentence.column(1) for sentence in TAGGED[split]]
+    return [sentence.column(1) for sentence in tagged_sample(split)]
 
 
 def slots(split: str) -> Counter[str]:
@@ -55,7 +60,7 @@ def table_of_readme(title: str) -> dict[str, list[int]]:
 def test_every_sentence_has_one_intent_and_a_text() -> None:
     assert len(SPLITS) > 0
     for split in SPLITS:
-        for example in LABELED[split]:
+        for example in labeled_sample(split):
             assert isinstance(example, LabeledText)
             assert len(example.labels) == 1, example
             assert example.text == " ".join(example.text.split()) != "", example
@@ -64,7 +69,7 @@ def test_every_sentence_has_one_intent_and_a_text() -> None:
 def test_the_tagged_sentences_are_the_labeled_ones_in_the_same_order() -> None:
     assert len(SPLITS) > 0
     for split in SPLITS:
-        for tagged, labeled in zip(TAGGED[split], LABELED[split], strict=True):
+        for tagged, labeled in zip(tagged_sample(split), labeled_sample(split), strict=True):
             assert isinstance(tagged, Columns)
             assert tagged.comments == (f"# intent = {labeled.labels[0]}", f"# text = {labeled.text}"), tagged.place
 
@@ -72,7 +77,7 @@ def test_the_tagged_sentences_are_the_labeled_ones_in_the_same_order() -> None:
 def test_the_tokens_are_the_text_without_its_blanks() -> None:
     assert len(SPLITS) > 0
     for split in SPLITS:
-        for tagged, labeled in zip(TAGGED[split], LABELED[split], strict=True):
+        for tagged, labeled in zip(tagged_sample(split), labeled_sample(split), strict=True):
             tokens = tagged.column(0)
             assert "".join(tokens) == labeled.text.replace(" ", ""), tagged.place
             assert not any(" " in token for token in tokens), tagged.place
@@ -81,7 +86,7 @@ def test_the_tokens_are_the_text_without_its_blanks() -> None:
 def test_no_word_carries_its_punctuation() -> None:
     assert len(SPLITS) > 0
     for split in SPLITS:
-        for sentence in TAGGED[split]:
+        for sentence in tagged_sample(split):
             for token in sentence.column(0):
                 assert not re.fullmatch(r"\w.*[,;:?!.']|[,;:?!.'].*\w", token), (sentence.place, token)
 
@@ -118,7 +123,7 @@ def test_unknown_split_lists_splits(load) -> None:
 
 
 def test_sizes() -> None:
-    train, dev, test = (len(LABELED[split]) for split in SPLITS)
+    train, dev, test = (len(labeled_sample(split)) for split in SPLITS)
     assert train + dev + test >= 1000
     assert 0.63 <= train / (train + dev + test) <= 0.70
     assert 140 <= dev <= 170
@@ -130,7 +135,7 @@ def test_every_intent_is_in_every_split_in_the_same_share() -> None:
     assert 14 <= len(total) <= 18
     assert all(30 <= count <= 110 for count in total.values()), total
     for split in SPLITS:
-        share = len(LABELED[split]) / len(TEXTS)
+        share = len(labeled_sample(split)) / len(texts())
         for intent, count in total.items():
             assert abs(intents(split)[intent] - share * count) <= 1.5, (split, intent)
 
@@ -144,7 +149,7 @@ def test_every_slot_is_in_every_split() -> None:
 def test_every_tag_sequence_is_valid_bio() -> None:
     assert len(SPLITS) > 0
     for split in SPLITS:
-        for sentence in TAGGED[split]:
+        for sentence in tagged_sample(split):
             before = "O"
             for tag in sentence.column(1):
                 assert re.fullmatch(r"O|[BI]-[a-z]+", tag), (sentence.place, tag)
@@ -168,7 +173,7 @@ def test_the_readme_counts_right() -> None:
             assert row == [*(c[name] for c in counts), sum(c[name] for c in counts)], name
         assert total == [*(c.total() for c in counts), sum(c.total() for c in counts)]
     tokens = sum(len(sequence) for split in SPLITS for sequence in tags_of(split))
-    assert f"\n{len(TEXTS):,} English sentences" in readme()
+    assert f"\n{len(texts()):,} English sentences" in readme()
     assert f"{tokens:,} tokens" in readme()
 
 
@@ -176,7 +181,7 @@ def test_the_readme_counts_right() -> None:
 
 
 def test_sentences_differ_by_more_than_case_and_punctuation() -> None:
-    seen = Counter(" ".join(folded(text)) for _, text in TEXTS)
+    seen = Counter(" ".join(folded(text)) for _, text in texts())
     assert [text for text, count in seen.items() if count > 1] == []
 
 
@@ -201,10 +206,10 @@ def test_what_nearly_the_same_means(a: str, b: str, near: bool) -> None:
 
 
 def test_no_sentence_nearly_stands_in_another_split() -> None:
-    words = {text: folded(text) for _, text in TEXTS}
+    words = {text: folded(text) for _, text in texts()}
     leaks = [
         (a, b)
-        for (split_a, a), (split_b, b) in combinations(TEXTS, 2)
+        for (split_a, a), (split_b, b) in combinations(texts(), 2)
         if split_a != split_b and nearly_the_same(words[a], words[b])
     ]
     assert leaks == []
@@ -218,7 +223,7 @@ def test_a_bag_of_words_learns_it_but_not_all_of_it() -> None:
     from sklearn.pipeline import make_pipeline
 
     model = make_pipeline(CountVectorizer(), LogisticRegression(max_iter=1000))
-    train, test = LABELED["train"], LABELED["test"]
+    train, test = labeled_sample("train"), labeled_sample("test")
     model.fit([e.text for e in train], [e.labels[0] for e in train])
     accuracy = model.score([e.text for e in test], [e.labels[0] for e in test])
     assert 0.70 <= accuracy <= 0.95

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 import torch
-import torch._dynamo.testing
 from torch import Tensor
 
 from catena.kernels.common.ops import TorchOperator, fold_vmap, torch_operator
@@ -39,6 +38,8 @@ def test_backward_without_derivative_raises() -> None:
 
 
 def test_compiled_code_does_not_trace_kernels_of_untraced_functions() -> None:
+    import torch._dynamo.testing  # two seconds
+
     @torch._dynamo.disable(recursive=False)
     def untraced(x: Tensor) -> Tensor:
         return double_rows.overload(x, 1)
