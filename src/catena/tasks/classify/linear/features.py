@@ -128,7 +128,7 @@ class ListedNgrams(BagFeatures):
 
     def name(self, id: int) -> str:
         parts: list[str] = []
-        while id >= 0:
+        while id >= 0 and len(parts) < max(1, self.settings.ngrams):  # a damaged file may have a circle
             parts.append(self.names[self.lasts[id]])
             id = int(self.parents[id])
         return display_key(BETWEEN.join(reversed(parts)))
