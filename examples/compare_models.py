@@ -6,8 +6,8 @@ import numpy as np
 
 from catena import TextClassifier
 from catena.data.samples.corpus import load_sample
+from catena.metrics import approximate_randomization
 from catena.metrics.classification import ACCURACY
-from catena.metrics.significance import approximate_randomization
 
 train, test = load_sample("train"), load_sample("test")
 texts, labels = [e.text for e in train], [e.labels[0] for e in train]

@@ -16,9 +16,8 @@ import torch
 from torch.nn import functional as F
 
 from catena.data.samples.patterns import hide_patterns
-from catena.encoders.build import build_encoder
+from catena.encoders import SoundNetwork, build_encoder
 from catena.encoders.config import ConvolutionConfig, DilatedConfig, EncoderConfig, RecurrentConfig
-from catena.encoders.sound import SoundNetwork
 
 N_SYMBOLS = 8
 PATTERN = (3, 1, 4, 1, 5, 7)

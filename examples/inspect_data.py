@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from catena.data.inspection import inspect
+from catena.data import inspect
 
 TRAIN = """\
 weather\twill it rain today

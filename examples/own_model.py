@@ -11,8 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from catena.randomness import Randomness
-from catena.training.config import TrainingConfig
-from catena.training.loop import train
+from catena.training import TrainingConfig, train
 from catena.training.report import LinesReporter
 from catena.training.task import BatchLoss, EpochPlan, Evaluation, Task
 

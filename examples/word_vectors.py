@@ -8,9 +8,8 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+from catena.vectors import VectorTable, train_vectors
 from catena.vectors.config import SkipGramConfig, VectorConfig, VectorTrainingConfig, WordConfig
-from catena.vectors.table import VectorTable
-from catena.vectors.train import train_vectors
 
 PLACES = ("paris france french", "rome italy italian", "madrid spain spanish", "berlin germany german")
 JOURNEYS = (
