@@ -55,14 +55,14 @@ def drawn(d_head: int, size: int, spread: float = 1.0) -> tuple[np.ndarray, ...]
 
 
 @pytest.mark.parametrize("d_head", [1, 6, 16, 20, 32, 64, 80])
-def test_a_look_is_a_softmax_over_the_positions_it_was_given(d_head: int) -> None:
+def test_attention_equals_a_softmax_over_the_given_positions(d_head: int) -> None:
     for size in (1, 2, 7, 8, 9, 15, 16, 17, 40):
         given = drawn(d_head, size)
         assert np.abs(looked(*given) - expected(*given)).max() < 3e-6
 
 
 @pytest.mark.parametrize("d_head", [6, 64])
-def test_rows_that_look_at_the_same_positions_find_what_each_finds_alone(d_head: int) -> None:
+def test_rows_with_the_same_positions_equal_single_rows(d_head: int) -> None:
     for size in (1, 9, 17):
         queries, keys, values, order = drawn(d_head, size)
         rows = np.stack([queries, -queries, 2 * queries])
@@ -76,7 +76,7 @@ def test_scores_far_apart_neither_overflow_nor_leak(d_head: int) -> None:
     assert np.abs(looked(*given) - expected(*given)).max() < 3e-5
 
 
-def test_nan_is_not_hidden() -> None:
+def test_nan_propagates() -> None:
     queries, keys, values, order = drawn(64, 9)
     keys[order[3], 0, 0] = np.nan
     assert np.isnan(looked(queries, keys, values, order)[:2]).all()

@@ -76,7 +76,7 @@ def drawn(n: int, t: int, n_heads: int, d_head: int, shared: list[int], spread: 
 
 @pytest.mark.parametrize("d_head", [32, 64, 96])
 @pytest.mark.parametrize("n", [1, 2, 5, 8, 11, 19])
-def test_rows_find_what_each_would_alone(n: int, d_head: int) -> None:
+def test_rows_equal_single_rows(n: int, d_head: int) -> None:
     for t in (1, 31, 32, 33, 64, 71):
         generator = np.random.default_rng(t)
         for shared in ([0] * n, [t - 1] * n, generator.integers(0, t, n).tolist()):
@@ -105,7 +105,7 @@ def test_scores_far_apart_neither_overflow_nor_leak() -> None:
     assert np.abs(looked(*given) - expected(*given)).max() < 3e-5
 
 
-def test_nan_is_not_hidden() -> None:
+def test_nan_propagates() -> None:
     queries, keys, values, entries, begins = drawn(3, 45, 2, 32, [0] * 3)
     keys[entries[1, 3], 0, 0] = values[entries[2, 40], 1, 5] = np.nan
     found = looked(queries, keys, values, entries, begins)
@@ -114,7 +114,7 @@ def test_nan_is_not_hidden() -> None:
     assert np.isnan(found).sum() == 33
 
 
-def test_rows_look_together_where_they_have_one_source() -> None:
+def test_rows_of_one_source_attend_together() -> None:
     """A source without positions begins where the next one does."""
     first, sizes, found = np.array([0, 0, 0, 7, 7, 9]), np.array([7, 7, 7, 0, 2, 2]), np.zeros(1, np.int64)
     counted = []

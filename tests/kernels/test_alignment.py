@@ -27,7 +27,7 @@ LENGTHS = torch.tensor([4, 0, 2]), torch.tensor([5, 2, 0])
 
 
 @pytest.mark.parametrize("shared", [False, True])
-def test_operators_keep_the_rules_of_torch(shared: bool) -> None:
+def test_operators_pass_opcheck(shared: bool) -> None:
     scores = drawn(3, 4, 5, shared=shared)
     marginals = SUMS.keep_op(*scores, *LENGTHS)[1:]
     wanted = [x.clone().requires_grad_() for x in scores]
@@ -44,7 +44,7 @@ def test_operators_keep_the_rules_of_torch(shared: bool) -> None:
 
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("scale", [0.0, 1.0, 100.0, 1e4])
-def test_long_sequences_equal_the_plain_program(scale: float, shared: bool) -> None:
+def test_long_sequences_equal_the_reference(scale: float, shared: bool) -> None:
     scores = [x.requires_grad_() for x in drawn(3, 30, 40, scale, shared=shared)]
     lengths = torch.tensor([30, 17, 9]), torch.tensor([40, 3, 21])
     plain, ours = log_partition_reference(*scores, *lengths), log_partition(*scores, *lengths)
@@ -65,7 +65,7 @@ def test_a_row_longer_than_the_points_that_are_summed_together() -> None:
         assert down.item() == pytest.approx(across.item(), rel=1e-13)
 
 
-def test_the_number_of_alignments_is_exact() -> None:
+def test_alignment_count_is_exact() -> None:
     """Delannoy numbers, whose weights no float can hold, by their recurrence in integers."""
     n = 500
     before, here = [0] * (n + 1), [1] * (n + 1)
@@ -99,7 +99,7 @@ def test_scores_whose_weights_no_float_can_hold() -> None:
     assert alignment.argmax().tolist() == [[0, 1, 2, -1]]
 
 
-def test_nan_is_not_hidden() -> None:
+def test_nan_propagates() -> None:
     for place in range(3):
         scores = drawn(2, 3, 4)
         scores[place][0, 1, 2] = math.nan
@@ -108,7 +108,7 @@ def test_nan_is_not_hidden() -> None:
         assert log_z[1].isfinite()
 
 
-def test_the_second_derivative_of_a_vmap_of_a_gradient() -> None:
+def test_second_derivative_of_a_vmap_of_a_gradient() -> None:
     substitutions, insertions, deletions = drawn(3, 3, 2, shared=True)
 
     def log_z(x: Tensor, put: Tensor, drop: Tensor) -> Tensor:
@@ -125,7 +125,7 @@ def test_the_second_derivative_of_a_vmap_of_a_gradient() -> None:
     assert torch.allclose(found, expected)
 
 
-def test_threads_share_out_the_rows() -> None:
+def test_threads_split_the_rows() -> None:
     scores = drawn(24, 30, 40)
     lengths = torch.arange(24) % 31, torch.arange(24) * 5 % 41
     try:
@@ -141,7 +141,7 @@ def test_threads_share_out_the_rows() -> None:
     assert all(torch.equal(a, b) for a, b in zip(*answers, strict=True))
 
 
-def test_what_is_kept_for_backward_is_the_size_of_the_scores() -> None:
+def test_backward_keeps_memory_of_the_size_of_the_scores() -> None:
     scores = [x.requires_grad_() for x in drawn(2, 20, 30, shared=True)]
     with kept_for_backward() as sizes, use_backend("kernels"):
         Alignment(*scores).log_partition().sum().backward()

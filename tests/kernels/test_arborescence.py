@@ -32,7 +32,7 @@ def added(arcs: Tensor, heads: list[int]) -> float:
 
 
 @pytest.mark.parametrize("single_root", [True, False])
-def test_the_best_of_all_trees(single_root: bool) -> None:
+def test_best_tree_equals_enumeration(single_root: bool) -> None:
     arcs = cases(80, 4, seed=1)
     heads = best(arcs, torch.full((80,), 4), single_root)
     for r in range(80):
@@ -45,7 +45,7 @@ def test_the_best_of_all_trees(single_root: bool) -> None:
 
 
 @pytest.mark.parametrize("single_root", [True, False])
-def test_all_trees_come_once_and_in_order(single_root: bool) -> None:
+def test_k_best_trees_are_distinct_and_ordered(single_root: bool) -> None:
     arcs = cases(40, 4, seed=2)
     heads, ranks, found = top(arcs[..., None], torch.full((40,), 4), single_root, 130)
     for r in range(40):
@@ -61,7 +61,7 @@ def test_all_trees_come_once_and_in_order(single_root: bool) -> None:
 
 
 @pytest.mark.parametrize("single_root", [True, False])
-def test_longer_sentences_agree_with_the_plain_search(single_root: bool) -> None:
+def test_longer_sentences_equal_the_reference_search(single_root: bool) -> None:
     arcs, lengths = cases(12, 10, seed=3), torch.tensor([10, 9, 8, 10, 10, 9, 8, 7, 10, 10, 9, 10])
     ours, plain = best(arcs, lengths, single_root), nonprojective_search.best(arcs, lengths, single_root)
     labeled = torch.stack((arcs, arcs - 0.7, arcs - 1.5), -1)
@@ -83,7 +83,7 @@ def test_longer_sentences_agree_with_the_plain_search(single_root: bool) -> None
             assert scores[0] == pytest.approx(scores[1], abs=1e-11)
 
 
-def test_one_root_is_found_however_good_other_roots_are() -> None:
+def test_single_root_is_enforced_for_any_scores() -> None:
     arcs = drawn(1, 30)
     arcs[0, 0] += 1e4
     heads = best(arcs, torch.tensor([30]), True)[0]

@@ -37,7 +37,7 @@ def exact_rows(chain: LinearChain) -> list[bool]:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 class TestRescue:
-    def test_a_path_that_begins_as_the_worst_and_ends_as_the_best(self, dtype: torch.dtype) -> None:
+    def test_best_path_may_begin_as_the_worst(self, dtype: torch.dtype) -> None:
         # Tag 1 is hopeless until the end forbids tag 0: a sum that has dropped tag 1 by then is lost.
         emissions = torch.tensor([[0, -9800.0], [0, 0], [0, 0], [-math.inf, 9800.0]], dtype=dtype)
         stay = torch.tensor([[0, -math.inf], [-math.inf, 0]], dtype=dtype)
@@ -46,7 +46,7 @@ class TestRescue:
         assert chain.marginals()[:, 1].tolist() == [1, 1, 1, 1]
         assert exact_rows(chain) == [False]
 
-    def test_both_ends_are_lost_and_the_middle_decides(self, dtype: torch.dtype) -> None:
+    def test_middle_decides_if_both_ends_underflow(self, dtype: torch.dtype) -> None:
         # Forwards the path is lost at its beginning, backwards at its end; only its middle makes it the best.
         emissions = torch.zeros(4, 3, dtype=dtype)
         emissions[0, 1] = emissions[3, 2] = -2000.0
@@ -67,7 +67,7 @@ class TestRescue:
         assert (log_z - expected).abs().max() <= 40 * eps * expected.abs().max()
         assert (chances - expected_chances).abs().max() <= 200 * eps * max(1.0, spread)
 
-    def test_gradients_of_rescued_rows_join_those_of_the_others(self, dtype: torch.dtype) -> None:
+    def test_gradients_of_rescued_rows_are_merged_with_the_others(self, dtype: torch.dtype) -> None:
         torch.manual_seed(2)
         emissions = torch.randn(6, 5, 4, dtype=dtype)
         emissions[1::2] *= 2000
@@ -107,7 +107,7 @@ class TestRescue:
         assert exact_rows(chain) == [True] * 2
 
 
-def test_float32_is_as_good_as_float32_can_be() -> None:
+def test_float32_error_is_within_rounding() -> None:
     # The usual recursion over log-sum-exps loses 1e-3 in log Z and in marginals here: its sums grow with the length.
     torch.manual_seed(4)
     chain = LinearChain(torch.randn(2, 512, 32) * 3, torch.randn(32, 32))
@@ -116,14 +116,14 @@ def test_float32_is_as_good_as_float32_can_be() -> None:
     assert (chances - expected_chances).abs().max() < 5e-6
 
 
-def test_nan_comes_out_as_nan() -> None:
+def test_nan_scores_give_nan() -> None:
     emissions = torch.randn(2, 4, 3)
     emissions[0, 2, 1] = math.nan
     log_z = LinearChain(emissions, torch.randn(3, 3)).log_partition()
     assert log_z.isnan().tolist() == [True, False]
 
 
-def test_a_tag_that_does_not_exist_is_named() -> None:
+def test_unknown_tag_raises() -> None:
     with pytest.raises(DataError, match="Tags must be below k = 3, got 7"):
         LinearChain(torch.zeros(2, 3)).log_prob(torch.tensor([0, 7]))
     beyond = LinearChain(torch.zeros(1, 3, 2), lengths=torch.tensor([2])).log_prob(torch.tensor([[0, 1, 99]]))
@@ -150,7 +150,7 @@ def test_an_error_in_a_thread_is_raised(monkeypatch: pytest.MonkeyPatch) -> None
         threads.in_row_blocks(fail, 4, 10**9)
 
 
-def test_strange_layouts_and_integers_are_taken() -> None:
+def test_other_strides_and_integers_are_accepted() -> None:
     emissions = torch.randn(3, 4, 5).transpose(0, 2)
     moves = torch.randn(3, 3).T
     lengths = torch.tensor([4, 2, 3, 1, 4], dtype=torch.int32)
@@ -198,7 +198,7 @@ class TestOperators:
         assert all(torch.allclose(a, b) for a, b in zip(plain, traced, strict=True))
 
 
-def test_the_second_derivative_of_a_log_probability() -> None:
+def test_second_derivative_of_log_prob() -> None:
     scores, lengths = arguments()[:4], torch.tensor([3, 1, 2, 3])
     tags = torch.tensor([[0, 1, 1], [1, 0, 0], [0, 0, 1], [1, 1, 0]])
 

@@ -23,13 +23,13 @@ from tests.kernels.arc_kernels import (
 from tests.laws.structure_checks import kept_for_backward
 
 
-def test_operators_keep_the_rules_of_torch() -> None:
+def test_operators_pass_opcheck() -> None:
     hold_to_the_rules_of_torch(SUMS, best, top)
 
 
 @pytest.mark.parametrize("single_root", [True, False])
 @pytest.mark.parametrize("scale", [0.0, 1.0, 100.0, 1e4])
-def test_long_sentences_equal_the_plain_program(scale: float, single_root: bool) -> None:
+def test_long_sentences_equal_the_reference(scale: float, single_root: bool) -> None:
     arcs, lengths = drawn(3, 20, scale).requires_grad_(), torch.tensor([20, 13, 5])
     plain, ours = projective_log_partition(arcs, lengths, single_root), log_partition(arcs, lengths, single_root)
     assert torch.allclose(plain, ours, rtol=1e-13, atol=1e-11)
@@ -39,7 +39,7 @@ def test_long_sentences_equal_the_plain_program(scale: float, single_root: bool)
         assert torch.allclose(log_partition(arcs, lengths, single_root), ours, rtol=1e-14)
 
 
-def test_numbers_of_trees_are_exact() -> None:
+def test_tree_counts_are_exact() -> None:
     for n in (1, 2, 3, 10, 60, 300):
         zeros, lengths = torch.zeros(1, n + 1, n + 1).double(), torch.tensor([n])
         one = math.log(math.comb(3 * n - 2, n - 1) // n)
@@ -58,7 +58,7 @@ def test_the_rescue_agrees_with_floats_where_they_suffice(single_root: bool) -> 
     assert torch.allclose(first.chances, second.chances, rtol=1e-11, atol=0)
 
 
-def test_floats_give_up_where_their_range_ends() -> None:
+def test_floats_fail_where_their_range_ends() -> None:
     arcs = drawn(3, 6)
     arcs[0, :, 3] -= 2000  # the same change for every head of a word changes nothing
     arcs[1, 2, 3] -= 800  # one arc beyond the range of floats
@@ -77,7 +77,7 @@ def test_float32_needs_no_rescue_for_probabilities_that_it_cannot_hold(single_ro
     float32_needs_no_rescue(eisner_loops.sum_rows, eisner_loops.rescue_rows, single_root)
 
 
-def test_the_least_probabilities_are_as_exact_as_the_greatest() -> None:
+def test_small_probabilities_are_as_exact_as_large_ones() -> None:
     arcs = torch.zeros(1, 3, 3).double()
     arcs[0, 0, 2] = -650  # trees: 0→1→2 with weight 1, and 0→2→1 with e⁻⁶⁵⁰
     for _, chances in (log_partition_and_marginals(arcs, torch.tensor([2]), True),):
@@ -85,7 +85,7 @@ def test_the_least_probabilities_are_as_exact_as_the_greatest() -> None:
         assert chances[0, 2, 1].item() == pytest.approx(math.exp(-650), rel=1e-12)
 
 
-def test_threads_give_the_same_bits() -> None:
+def test_result_does_not_depend_on_the_number_of_threads() -> None:
     arcs, lengths = drawn(16, 40), torch.arange(25, 41)
     one = [*log_partition_and_marginals(arcs, lengths, True), best(arcs, lengths, True)]
     torch.set_num_threads(2)
@@ -118,7 +118,7 @@ def test_samples_follow_the_probabilities_of_arcs_in_longer_sentences() -> None:
         assert ((seen - chances[..., 1:]).abs() <= 5 * spread[..., 1:] + 1e-12).all()
 
 
-def test_the_second_derivative_of_a_vmap_of_a_gradient() -> None:
+def test_second_derivative_of_a_vmap_of_a_gradient() -> None:
     second_derivatives_agree(log_partition, projective_log_partition)
 
 
@@ -126,7 +126,7 @@ def test_compiled_code_calls_the_operators() -> None:
     compiled_code_may_ask(log_partition)
 
 
-def test_nothing_but_the_scores_is_kept_for_the_backward_pass() -> None:
+def test_backward_keeps_only_the_scores() -> None:
     arcs = drawn(4, 20).requires_grad_()
     with kept_for_backward() as kept:
         log_z = log_partition(arcs, torch.full((4,), 20), True)

@@ -17,7 +17,7 @@ def test_logarithms_of_sums(a: float, b: float) -> None:
     assert log_add(a, b) == pytest.approx(log_add_plainly([a, b]), rel=1e-15)
 
 
-def test_what_is_impossible_adds_nothing() -> None:
+def test_minus_infinity_adds_nothing() -> None:
     assert log_add(-math.inf, -5.0) == log_add(-5.0, -math.inf) == -5.0
     assert log_add(-math.inf, -math.inf) == -math.inf
 
@@ -28,7 +28,7 @@ def test_integers_times_the_first_part_of_ln_2_are_exact() -> None:
     assert LN2_HIGH + LN2_LOW == LN2
 
 
-def test_bits_of_a_float_there_and_back() -> None:
+def test_bits_of_a_float_round_trip() -> None:
     @njit
     def both_ways(x: float) -> tuple[int, float]:
         return bits_of(x), float64_of(bits_of(x))

@@ -39,7 +39,7 @@ def drawn(n: int, d_in: int, d_out: int, seed: int = 0) -> tuple[np.ndarray, np.
 
 @settings(deadline=None, max_examples=60)
 @given(st.integers(0, 40), st.integers(1, 70), st.integers(1, 110), st.integers(0, 2**31))
-def test_every_size(n: int, d_in: int, d_out: int, seed: int) -> None:
+def test_result_equals_the_reference_for_every_size(n: int, d_in: int, d_out: int, seed: int) -> None:
     x, weight, bias = drawn(n, d_in, d_out, seed)
     found = Int8Matrix.of(torch.from_numpy(weight)).linear(torch.from_numpy(x), torch.from_numpy(bias))
     np.testing.assert_allclose(found.numpy(), reference(x, weight, bias), rtol=1e-6, atol=1e-6)
@@ -47,7 +47,7 @@ def test_every_size(n: int, d_in: int, d_out: int, seed: int) -> None:
 
 @settings(deadline=None, max_examples=40)
 @given(st.integers(1, 9), st.integers(1, 300), st.integers(1, 40), st.integers(0, 2**31))
-def test_a_result_is_off_by_no_more_than_the_bound(n: int, d_in: int, d_out: int, seed: int) -> None:
+def test_error_is_within_the_bound(n: int, d_in: int, d_out: int, seed: int) -> None:
     x, weight, _ = (array.astype(np.float64) for array in drawn(n, d_in, d_out, seed))
     of_x = np.abs(x).max(axis=1)[:, None] / 254
     of_weight = np.abs(weight).max(axis=1) / 254
@@ -58,13 +58,13 @@ def test_a_result_is_off_by_no_more_than_the_bound(n: int, d_in: int, d_out: int
     assert (np.abs(matrix.floats().double().numpy() - weight) <= of_weight[:, None] * (1 + 1e-5)).all()
 
 
-def test_the_largest_number_of_a_row_is_127_and_a_row_of_zeros_stays_so() -> None:
+def test_largest_value_of_a_row_is_127_and_zeros_stay_zero() -> None:
     numbers, scales = quantize_rows(np.array([[0.5, -2.0, 1.0], [0.0, 0.0, 0.0]]))
     assert numbers.tolist() == [[32, -127, 64], [0, 0, 0]]
     assert scales.tolist() == pytest.approx([2 / 127, 0])
 
 
-def test_the_least_numbers_of_all_keep_their_sign() -> None:
+def test_smallest_floats_keep_their_sign() -> None:
     least = np.float32(1.4e-45)  # a scale is an integer multiple of it
     numbers, scales = quantize_rows(np.array([[190, -190, 0]], np.float32) * least)
     assert numbers.tolist() == [[127, -127, 0]]
@@ -99,7 +99,7 @@ def has(feature: str) -> bool:
         pytest.param("vnni512", marks=pytest.mark.skipif(not has("avx512vnni"), reason="needs AVX-512 VNNI")),
     ],
 )
-def test_every_processor_gives_the_same_numbers(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_result_does_not_depend_on_the_processor(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(int8_products, "simd_variant", lambda: how)
     multiply = numba.njit(int8_products._multiply, error_model="numpy")
     x, weight, bias = drawn(15, 37, 2 * PANEL_COLUMNS)
@@ -113,7 +113,7 @@ def test_every_processor_gives_the_same_numbers(how: str, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_threads_share_the_columns(threads: int) -> None:
+def test_threads_split_the_columns(threads: int) -> None:
     x, weight, bias = drawn(40, 130, 2000)
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
@@ -154,23 +154,23 @@ SAME = {
 
 
 @pytest.mark.parametrize("case", SAME)
-def test_what_a_float_matrix_does_it_does(case: str, weight: Int8Weight) -> None:
+def test_operations_equal_those_of_a_float_matrix(case: str, weight: Int8Weight) -> None:
     done, wanted = SAME[case]
     torch.testing.assert_close(done(weight), wanted(weight.matrix), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("id_", [-1, 7, 31, 32])
-def test_a_row_that_is_not_there_is_refused(id_: int, weight: Int8Weight) -> None:
+def test_missing_row_raises(id_: int, weight: Int8Weight) -> None:
     with pytest.raises(IndexError, match="ids must be 0 to 6"):
         F.embedding(torch.tensor([0, id_]), weight)
 
 
-def test_columns_keep_the_numbers_and_the_scales_of_the_whole(weight: Int8Weight) -> None:
+def test_columns_keep_values_and_scales(weight: Int8Weight) -> None:
     torch.testing.assert_close(weight.matrix.columns(2, 5).floats(), weight.matrix.floats()[:, 2:5])
     assert weight.matrix.columns(2, 5) is weight.matrix.columns(2, 5)
 
 
-def test_it_has_the_interface_of_a_matrix(weight: Int8Weight) -> None:
+def test_weight_has_the_interface_of_a_matrix(weight: Int8Weight) -> None:
     parameter = torch.nn.Parameter(weight, requires_grad=False)
     assert isinstance(parameter, Int8Weight)
     assert parameter.matrix is weight.matrix
@@ -180,7 +180,7 @@ def test_it_has_the_interface_of_a_matrix(weight: Int8Weight) -> None:
     assert repr(weight) == "Int8Weight((7, 10))"
 
 
-def test_nothing_changes_it(weight: Int8Weight) -> None:
+def test_weight_cannot_be_changed(weight: Int8Weight) -> None:
     """A change of the float copy, which is dropped, would be lost."""
     for change in (lambda w: w.zero_(), lambda w: w.copy_(torch.ones(7, 10)), lambda w: torch.add(w, 1, out=w)):
         with torch.no_grad(), pytest.raises(TypeError, match="8 bits cannot be changed"):
@@ -192,6 +192,6 @@ def test_nothing_changes_it(weight: Int8Weight) -> None:
         model.load_state_dict(state)
 
 
-def test_panels_are_of_bytes_for_eight_bits_alone(weight: Int8Weight) -> None:
+def test_panels_have_bytes_only_for_eight_bits(weight: Int8Weight) -> None:
     made: Any = [pack_panels(matrix) for matrix in (weight.t(), weight.floats().t(), weight.floats().t().contiguous())]
     assert [panels.dtype for panels in made] == [np.int8, np.float32, np.float32]

@@ -69,7 +69,7 @@ def in_400_digits(arcs: Tensor, single_root: bool, digits: int = 400) -> tuple[f
 
 @pytest.mark.parametrize("single_root", [True, False])
 @pytest.mark.parametrize("scale", [1.0, 30.0, 100.0])
-def test_float32_is_right_to_a_thousandth_of_a_nat(scale: float, single_root: bool) -> None:
+def test_float32_error_is_below_a_thousandth_of_a_nat(scale: float, single_root: bool) -> None:
     arcs = drawn(2, 12, scale).float()
     assert len(arcs) > 0
     for row in arcs:
@@ -85,7 +85,7 @@ def test_float32_is_right_to_a_thousandth_of_a_nat(scale: float, single_root: bo
 
 @pytest.mark.parametrize("single_root", [True, False])
 @pytest.mark.parametrize("never", [0.3, 0.6, 0.75])
-def test_float32_is_right_under_hard_masks_too(never: float, single_root: bool) -> None:
+def test_float32_error_is_small_under_hard_masks(never: float, single_root: bool) -> None:
     """A spread of 100 and impossible arcs, among them patterns where few words can be the root."""
     arcs = drawn(4, 8, 100.0, seed=int(100 * never)).float()
     barred = torch.rand(arcs.shape, generator=torch.Generator().manual_seed(2)) < never
@@ -139,7 +139,7 @@ def test_float32_needs_no_rescue_for_probabilities_that_it_cannot_hold(single_ro
 
 @pytest.mark.parametrize("single_root", [True, False])
 @pytest.mark.parametrize("scale", [1.0, 40.0, 200.0])
-def test_the_least_probabilities_are_as_exact_as_the_greatest(scale: float, single_root: bool) -> None:
+def test_small_probabilities_are_as_exact_as_large_ones(scale: float, single_root: bool) -> None:
     arcs, length = drawn(1, 8, scale, seed=5), torch.tensor([8])
     log_z, chances = in_400_digits(arcs[0], single_root)
     expected = torch.tensor(chances, dtype=torch.float64)
@@ -151,7 +151,7 @@ def test_the_least_probabilities_are_as_exact_as_the_greatest(scale: float, sing
     assert abs(log_partition(arcs, length, single_root).item() - log_z) <= 1e-13 * max(1, abs(log_z))
 
 
-def test_numbers_of_trees_are_exact() -> None:
+def test_tree_counts_are_exact() -> None:
     for n in (1, 2, 3, 9, 40, 150):
         zeros, lengths = torch.zeros(1, n + 1, n + 1).double(), torch.tensor([n])
         one, many = (n - 1) * math.log(n), (n - 1) * math.log(n + 1)  # Cayley's formula
@@ -172,7 +172,7 @@ def test_the_rescue_agrees_with_floats_where_they_suffice(n: int, single_root: b
     assert torch.allclose(first.log_z, log_partition(arcs, lengths, single_root), rtol=1e-14)  # without a gradient
 
 
-def test_floats_give_up_where_their_range_ends() -> None:
+def test_floats_fail_where_their_range_ends() -> None:
     arcs = drawn(4, 6)
     arcs[0, :, 3] -= 2000  # the same change for every head of a word changes nothing
     arcs[1, 2, 3] -= 800  # one arc beyond the range of floats
@@ -223,11 +223,11 @@ def test_an_impossible_row_passes_on_no_gradient() -> None:
         assert grad[1].sum().item() == pytest.approx(4)
 
 
-def test_operators_keep_the_rules_of_torch() -> None:
+def test_operators_pass_opcheck() -> None:
     hold_to_the_rules_of_torch(SUMS, best, top)
 
 
-def test_threads_give_the_same_bits() -> None:
+def test_result_does_not_depend_on_the_number_of_threads() -> None:
     arcs, lengths, seeds = drawn(16, 40), torch.arange(25, 41), torch.arange(32).reshape(2, 16)
     one = [*log_partition_and_marginals(arcs, lengths, True), sample(arcs, lengths, True, seeds)]
     torch.set_num_threads(2)
@@ -253,7 +253,7 @@ def test_samples_follow_the_probabilities_of_arcs_in_longer_sentences(single_roo
     assert ((seen - chances[..., 1:]).abs() <= 5 * spread[..., 1:] + 1e-12).all()
 
 
-def test_the_second_derivative_of_a_vmap_of_a_gradient() -> None:
+def test_second_derivative_of_a_vmap_of_a_gradient() -> None:
     second_derivatives_agree(log_partition, nonprojective_log_partition)
 
 

@@ -21,13 +21,13 @@ def place(x: np.ndarray) -> int:
     return x.__array_interface__["data"][0]
 
 
-def test_what_is_let_go_is_used_again() -> None:
+def test_released_memory_is_reused() -> None:
     first = place(scratch_array(100))
     assert place(scratch_array(60)) == first
     assert len(scratch_array(101)) == 101, "too large for what was kept"
 
 
-def test_nothing_is_lent_while_a_view_or_a_tensor_refers_to_it() -> None:
+def test_referenced_memory_is_not_reused() -> None:
     scratch_array(100)  # is let go at once
     row = torch.from_numpy(scratch_array(100)[10:50].reshape(4, 10))[2:]
     row.fill_(7.0)
@@ -38,7 +38,7 @@ def test_nothing_is_lent_while_a_view_or_a_tensor_refers_to_it() -> None:
     assert (row == 7.0).all()
 
 
-def test_the_largest_is_lent_first_and_no_more_is_kept_than_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_largest_array_is_reused_first_and_kept_memory_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scratch, "MOST", 4 * 150)
     some = [scratch_array(size) for size in (80, 60, 50, 200)]
     del some
@@ -55,6 +55,6 @@ class Raced(deque[np.ndarray]):
         return True
 
 
-def test_another_thread_may_take_the_last_that_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_last_kept_array_may_be_taken_by_another_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scratch, "_spare", Raced())
     assert len(scratch_array(10)) == 10

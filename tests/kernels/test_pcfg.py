@@ -80,7 +80,7 @@ class TestBothKinds:
         exact = sums.keep_op(*scores, lengths)[1]
         assert exact.all(), "what is impossible must not be taken for lost"
 
-    def test_what_a_float_cannot_hold_is_noticed(self, sums: RowSums, make: Any) -> None:
+    def test_overflow_of_floats_is_detected(self, sums: RowSums, make: Any) -> None:
         scores = make(2, 4)
         scores[0][0, :, 1:] = -1e3  # the first preterminal alone is likely, and no rule can use it
         if sums is SUMS:
@@ -91,7 +91,7 @@ class TestBothKinds:
         assert sums.keep_op(*scores, lengths)[1].tolist() == [False, True]
         agree(sums, scores, lengths, size=1e4)
 
-    def test_chunks_of_a_batch_are_put_together(
+    def test_chunks_of_a_batch_are_concatenated(
         self, sums: RowSums, make: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         lengths = torch.tensor([6, 0, 3, 5, 1])
@@ -103,7 +103,7 @@ class TestBothKinds:
             assert torch.allclose(expected[0], found[0])
             assert all(torch.allclose(a, b) for a, b in zip(expected[1], found[1], strict=True))
 
-    def test_operators_keep_the_rules_of_torch(self, sums: RowSums, make: Any) -> None:
+    def test_operators_pass_opcheck(self, sums: RowSums, make: Any) -> None:
         rules = ("test_schema", "test_faketensor")
         lengths = torch.tensor([3, 2])
         for spans in (False, True):
@@ -122,7 +122,7 @@ class TestBothKinds:
         found = value_and_slopes(sums.log_z_op, scores, lengths)[1]
         assert all(torch.allclose(a, b) for a, b in zip(expected, found, strict=True))
 
-    def test_what_is_kept_for_backward_is_the_chart(self, sums: RowSums, make: Any) -> None:
+    def test_backward_keeps_only_the_chart(self, sums: RowSums, make: Any) -> None:
         scores = make(3, 10)
         inputs = [None if x is None else x.requires_grad_() for x in scores]
         mine = {x.untyped_storage().data_ptr() for x in inputs if x is not None}
@@ -139,7 +139,7 @@ def grammars(scale: float = 1.0) -> list[PCFG | LowRankPCFG]:
     return [PCFG(words, rules[0], roots[0], lengths=lengths), LowRankPCFG(low[0], *matrices, lengths=lengths)]  # type: ignore
 
 
-def test_threads_share_out_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_split_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     from catena.kernels.common import threads
 
     monkeypatch.setattr(threads, "WORTH_A_THREAD", 1)
@@ -172,7 +172,7 @@ def test_the_best_of_long_sentences_are_the_best_of_many_samples() -> None:
         assert (grammar.score(grammar.argmax()) >= grammar.score(drawn_parses).amax(0)).all()
 
 
-def test_the_k_best_begin_with_the_best_and_fall() -> None:
+def test_k_best_begin_with_the_best_and_decrease() -> None:
     grammar = grammars()[0]
     found = grammar.topk(12)
     assert torch.allclose(found.scores[0], grammar.max())
@@ -180,7 +180,7 @@ def test_the_k_best_begin_with_the_best_and_fall() -> None:
     assert len({tuple(x.flatten().tolist()) for x in found.structures[:, 0]}) == 12
 
 
-def test_searches_keep_the_rules_of_torch() -> None:
+def test_searches_pass_opcheck() -> None:
     rules = ("test_schema", "test_faketensor")
     scores, lengths = dense(2, 3), torch.tensor([3, 2])
     torch.library.opcheck(best.overload, (*scores, lengths), test_utils=rules)

@@ -74,7 +74,7 @@ def check_hull(points: Points, found: list[int]) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(on_a_grid(1, 8))
-def test_a_hull_has_the_corners_and_nothing_else(sets: list[Points]) -> None:
+def test_hull_has_exactly_the_corners(sets: list[Points]) -> None:
     for points, found in zip(sets, run(hulls, sets, 10), strict=True):
         check_hull(points, found)
 
@@ -134,7 +134,7 @@ def test_triangles_of_scattered_points() -> None:
 
 @settings(max_examples=25, deadline=None)
 @given(on_a_grid(1, 6))
-def test_a_tour_is_the_shortest_of_all(sets: list[Points]) -> None:
+def test_tour_is_the_shortest(sets: list[Points]) -> None:
     check_tours(sets)
 
 

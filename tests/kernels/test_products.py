@@ -12,25 +12,25 @@ from catena.kernels.linear.ops import MAX_ROWS, MAX_WEIGHTS, PackedLinear
 
 @settings(deadline=None, max_examples=60)
 @given(st.integers(0, 40), st.integers(0, 70), st.integers(1, 110), st.integers(0, 2**31))
-def test_every_size(n: int, d_in: int, d_out: int, seed: int) -> None:
+def test_result_equals_the_reference_for_every_size(n: int, d_in: int, d_out: int, seed: int) -> None:
     draw = torch.Generator().manual_seed(seed)
     x, weight = torch.randn(n, d_in, generator=draw), torch.randn(d_out, d_in, generator=draw)
     wanted = (x.double() @ weight.double().t()).float()
     torch.testing.assert_close(PackedLinear(weight)(x), wanted, rtol=1e-5, atol=1e-5)
 
 
-def test_rows_that_do_not_lie_side_by_side() -> None:
+def test_rows_with_other_strides() -> None:
     x, weight = torch.randn(7, 5).t(), torch.randn(3, 7)
     torch.testing.assert_close(PackedLinear(weight)(x), x @ weight.t())
 
 
-def test_infinite_and_missing_numbers_reach_the_result() -> None:
+def test_infinity_and_nan_propagate() -> None:
     x = torch.tensor([[1.0, float("inf")], [float("nan"), 1.0], [1.0, 2.0]])
     found = PackedLinear(torch.tensor([[1.0, 1.0]]))(x)[:, 0].tolist()
     assert [str(number) for number in found] == ["inf", "nan", "3.0"]
 
 
-def test_a_copy_is_made_again_when_the_weights_change() -> None:
+def test_copy_is_updated_when_the_weights_change() -> None:
     weight = torch.nn.Parameter(torch.randn(4, 3))
     product = PackedLinear(weight)
     assert product.is_current(weight)
@@ -41,7 +41,7 @@ def test_a_copy_is_made_again_when_the_weights_change() -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_threads_share_the_columns(threads: int) -> None:
+def test_threads_split_the_columns(threads: int) -> None:
     x, weight = torch.randn(9, 130), torch.randn(1000, 130)
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
@@ -51,7 +51,7 @@ def test_threads_share_the_columns(threads: int) -> None:
         torch.set_num_threads(before)
 
 
-def test_what_it_suits() -> None:
+def test_supported_inputs() -> None:
     x, weight = torch.randn(2, 3), torch.randn(4, 3)
     assert not PackedLinear.suits(x, weight), "gradients are wanted"
     with torch.no_grad():

@@ -19,7 +19,7 @@ def test_best_values_equal_torch_topk(n: int, v: int, k: int) -> None:
     assert torch.equal(places, wanted.indices)
 
 
-def test_of_equals_the_first_come_first() -> None:
+def test_ties_are_ordered_by_index() -> None:
     x = torch.zeros(1, 400)
     x[0, [300, 70]] = 1.0
     values, places = largest(x, 4)
@@ -27,13 +27,13 @@ def test_of_equals_the_first_come_first() -> None:
     assert places.tolist() == [[70, 300, 0, 1]]
 
 
-def test_rows_with_nothing_possible_have_as_many_places() -> None:
+def test_rows_of_minus_infinity_have_as_many_results() -> None:
     values, places = largest(torch.full((2, 300), -torch.inf), 3)
     assert (values == -torch.inf).all()
     assert places.tolist() == [[0, 1, 2]] * 2
 
 
-def test_other_numbers_are_left_to_torch() -> None:
+def test_other_dtypes_use_torch() -> None:
     x = torch.randn(2, 300, dtype=torch.float64)
     assert torch.equal(largest(x, 3)[1], x.topk(3, dim=1).indices)
 

@@ -22,7 +22,7 @@ def drawn(b: int, t: int, k: int, scale: float = 1.0, seed: int = 1) -> torch.Te
 LENGTHS = torch.tensor([4, 0, 2])
 
 
-def test_operators_keep_the_rules_of_torch() -> None:
+def test_operators_pass_opcheck() -> None:
     scores, scale = drawn(3, 4, 2), torch.ones(3).double()
     marginals = SUMS.keep_op(scores, LENGTHS)[1]
     scores.requires_grad_()
@@ -37,7 +37,7 @@ def test_operators_keep_the_rules_of_torch() -> None:
 
 
 @pytest.mark.parametrize("scale", [0.0, 1.0, 100.0, 1e4])
-def test_long_sentences_equal_the_plain_program(scale: float) -> None:
+def test_long_sentences_equal_the_reference(scale: float) -> None:
     scores, lengths = drawn(3, 24, 3, scale).requires_grad_(), torch.tensor([24, 17, 9])
     plain, ours = log_partition_reference(scores, lengths), log_partition(scores, lengths)
     assert torch.allclose(plain, ours, rtol=1e-13, atol=1e-11)
@@ -55,7 +55,7 @@ def test_scores_whose_weights_no_float_can_hold() -> None:
     assert marginals[0, 0, 1].item() == pytest.approx(0.25, abs=1e-9)
 
 
-def test_numbers_of_trees_are_exact() -> None:
+def test_tree_counts_are_exact() -> None:
     catalan = Fraction(1)
     for n in range(1, 60):
         catalan = catalan * (4 * n - 2) / (n + 1)
@@ -63,7 +63,7 @@ def test_numbers_of_trees_are_exact() -> None:
     assert log_z.item() == pytest.approx(math.log(catalan), abs=1e-13 * 80)
 
 
-def test_the_second_derivative_of_a_vmap_of_a_gradient() -> None:
+def test_second_derivative_of_a_vmap_of_a_gradient() -> None:
     scores = drawn(3, 4, 1)
 
     def gradient(x: torch.Tensor) -> torch.Tensor:
@@ -79,7 +79,7 @@ def test_the_second_derivative_of_a_vmap_of_a_gradient() -> None:
     assert torch.allclose(found, expected)
 
 
-def test_threads_share_out_the_rows() -> None:
+def test_threads_split_the_rows() -> None:
     scores = drawn(24, 30, 4)
     lengths = torch.arange(24) % 31
     try:
@@ -94,7 +94,7 @@ def test_threads_share_out_the_rows() -> None:
     assert all(torch.equal(a, b) for a, b in zip(*answers, strict=True))
 
 
-def test_only_a_number_for_each_span_is_kept_for_backward() -> None:
+def test_backward_keeps_one_value_for_each_span() -> None:
     scores = drawn(2, 12, 30).requires_grad_()
     with kept_for_backward() as sizes, use_backend("kernels"):
         log_z = SpanTree(scores).log_partition().sum()

@@ -17,7 +17,7 @@ def exponentials(x, shift, result):
 
 
 @pytest.mark.parametrize(("dtype", "least"), [(np.float32, -87.0), (np.float64, -708.0)])
-def test_it_is_within_one_unit_in_the_last_place(dtype: type, least: float) -> None:
+def test_error_is_at_most_one_unit_in_the_last_place(dtype: type, least: float) -> None:
     x = np.concatenate([np.linspace(least + 0.5, 0.5, 4001), -np.logspace(-12, 1, 200)]).astype(dtype)
     found = np.empty_like(x)
     exponentials(x, dtype(0), found)
@@ -27,7 +27,7 @@ def test_it_is_within_one_unit_in_the_last_place(dtype: type, least: float) -> N
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_the_shift_is_taken_off_and_special_values_are_kept(dtype: type) -> None:
+def test_shift_is_subtracted_and_special_values_are_kept(dtype: type) -> None:
     x = np.array([3.0, 2.0, -np.inf, np.nan, -1e30], dtype=dtype)
     found = np.empty_like(x)
     exponentials(x, dtype(3), found)
@@ -38,7 +38,7 @@ def test_the_shift_is_taken_off_and_special_values_are_kept(dtype: type) -> None
     assert found[4] == 0
 
 
-def test_it_may_write_over_its_input() -> None:
+def test_output_may_be_the_input() -> None:
     x = np.linspace(-3, 0, 37)
     expected = np.exp(x)
     exponentials(x, 0.0, x)

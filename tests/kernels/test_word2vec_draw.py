@@ -68,7 +68,7 @@ def test_lines_are_numbered_and_rare_words_leave_no_gap() -> None:
     assert lines.tolist() == [7, 7, 9, 10]
 
 
-def test_pieces_are_taken_in_the_order_given_and_no_span_reaches_from_one_into_the_next() -> None:
+def test_pieces_keep_their_order_and_windows_stay_inside() -> None:
     ids = [0, 1, 2, LINE_END, 3, 4]
     words, lines, spans = kept(ids, np.full(5, ALWAYS, np.uint64), [(1, 6, 8), (0, 1, 8)])
     assert words.tolist() == [1, 2, 3, 4, 0]
@@ -76,7 +76,7 @@ def test_pieces_are_taken_in_the_order_given_and_no_span_reaches_from_one_into_t
     assert [spans.tolist().index(span) for span in spans.tolist()] == [0, 0, 2, 2, 4]
 
 
-def test_the_reach_of_a_dynamic_window_is_uniform() -> None:
+def test_dynamic_window_size_is_uniform() -> None:
     window, n = 5, 30_000
     found = drawn_windows([7] * n, window)
     reach = [len(context) // 2 for context in found[window:-window]]
@@ -86,7 +86,7 @@ def test_the_reach_of_a_dynamic_window_is_uniform() -> None:
     assert oracle.chi_square(seen[1:].tolist(), expected) < chi_square_limit(window - 1)
 
 
-def test_a_fixed_window_takes_all_neighbors_of_the_line_in_order() -> None:
+def test_fixed_window_has_all_neighbors_in_order() -> None:
     assert drawn_windows([0, 1, 2, LINE_END, 3, 4, LINE_END, 5], 2, dynamic=False) == [
         [1, 2], [0, 2], [0, 1], [4], [3], [],
     ]  # fmt: skip
@@ -121,7 +121,7 @@ def alias_of(weights: list[float]) -> np.ndarray:
 
 
 @given(st.lists(st.floats(0.0, 100.0), min_size=1, max_size=30).filter(lambda w: sum(w) > 1e-6))
-def test_an_alias_table_holds_its_distribution(weights: list[float]) -> None:
+def test_alias_table_equals_its_distribution(weights: list[float]) -> None:
     table = alias_of(weights)
     v = len(weights)
     held = np.zeros(v)
@@ -133,7 +133,7 @@ def test_an_alias_table_holds_its_distribution(weights: list[float]) -> None:
 
 
 @pytest.mark.parametrize("but_target", [True, False])
-def test_noise_is_drawn_in_proportion_and_never_the_target_itself(but_target: bool) -> None:
+def test_noise_is_sampled_in_proportion_and_is_never_the_target(but_target: bool) -> None:
     weights = [8.0, 4.0, 2.0, 1.0, 1.0]
     n, k = 8_000, 5
     drawn = np.zeros(n * k, np.int32)
@@ -146,14 +146,14 @@ def test_noise_is_drawn_in_proportion_and_never_the_target_itself(but_target: bo
     assert oracle.chi_square(seen.tolist(), expected) < chi_square_limit(4)
 
 
-def test_noise_that_can_only_be_the_target_still_ends() -> None:
+def test_noise_sampling_ends_if_only_the_target_is_left() -> None:
     drawn = np.zeros(4, np.int32)
     noise(np.array([0, 1], np.int32), 2, 2, alias_of([1.0, 0.0]), True, SEED, drawn)
     assert drawn.tolist() == [1, 1, 0, 0]
 
 
 @given(st.lists(st.integers(1, 1000), min_size=2, max_size=40))
-def test_huffman_codes_are_optimal_and_no_code_begins_another(counts: list[int]) -> None:
+def test_huffman_codes_are_optimal_and_prefix_free(counts: list[int]) -> None:
     counts = sorted(counts, reverse=True)
     first = np.zeros(len(counts) + 1, np.int64)
     total = huffman_paths(np.array(counts), first, np.zeros(0, np.int32), np.zeros(0, np.uint8))
@@ -188,7 +188,7 @@ def test_ngrams_equal_fasttext(span: tuple[int, int], with_word: bool) -> None:
         assert parts[first[w] : first[w + 1]].tolist() == ([w] if with_word else []) + wanted
 
 
-def test_bags_are_spelled_out_and_take_their_document() -> None:
+def test_bags_have_their_words_and_their_document() -> None:
     first, bag = np.array([0, 2, 2, 3]), np.array([1, 0, 1], np.int32)
     part_first, parts = np.array([0, 1, 4]), np.array([0, 1, 7, 8], np.int32)
     new_first, new_bag = np.zeros(4, np.int64), np.zeros(20, np.int32)

@@ -33,7 +33,7 @@ def check(before: np.ndarray, after: np.ndarray, gradient: torch.Tensor) -> None
 @pytest.mark.parametrize("mean", [True, False])
 @pytest.mark.parametrize("bag", BAGS)
 @pytest.mark.parametrize("noise", NOISE)
-def test_a_step_against_noise_is_the_gradient(bag: tuple[int, ...], noise: tuple[int, ...], mean: bool) -> None:
+def test_negative_sampling_step_is_the_gradient(bag: tuple[int, ...], noise: tuple[int, ...], mean: bool) -> None:
     inputs, outputs = matrices()
     wanted, (d_inputs, d_outputs) = oracle.gradients(
         lambda a, b: oracle.negative(a, b, bag, 4, noise, mean), *map(torch.from_numpy, (inputs, outputs))
@@ -49,7 +49,7 @@ def test_a_step_against_noise_is_the_gradient(bag: tuple[int, ...], noise: tuple
 
 
 @pytest.mark.parametrize("noise", NOISE)
-def test_a_step_of_noise_contrastive_estimation_is_the_gradient(noise: tuple[int, ...]) -> None:
+def test_noise_contrastive_step_is_the_gradient(noise: tuple[int, ...]) -> None:
     inputs, outputs = matrices()
     q = np.arange(1, V + 1) / 28
     bias = np.linspace(-1, 0.5, V).astype(np.float32)
@@ -72,7 +72,7 @@ def test_a_step_of_noise_contrastive_estimation_is_the_gradient(noise: tuple[int
 
 @pytest.mark.parametrize("bag", BAGS)
 @pytest.mark.parametrize("noise", NOISE)
-def test_a_step_with_shared_noise_is_the_gradient_of_the_product(bag: tuple[int, ...], noise: tuple[int, ...]) -> None:
+def test_step_with_shared_noise_is_the_gradient_of_the_product(bag: tuple[int, ...], noise: tuple[int, ...]) -> None:
     inputs, outputs = matrices()
     wanted, (d_inputs, d_outputs) = oracle.gradients(
         lambda a, b: oracle.product(a, b, bag, 4, noise), *map(torch.from_numpy, (inputs, outputs))
@@ -90,7 +90,7 @@ def test_a_step_with_shared_noise_is_the_gradient_of_the_product(bag: tuple[int,
 @pytest.mark.parametrize("mean", [True, False])
 @pytest.mark.parametrize("bag", BAGS)
 @pytest.mark.parametrize("word", range(V))
-def test_a_step_down_a_tree_is_the_gradient(bag: tuple[int, ...], word: int, mean: bool) -> None:
+def test_hierarchical_softmax_step_is_the_gradient(bag: tuple[int, ...], word: int, mean: bool) -> None:
     inputs, outputs = matrices(V - 1)
     first, nodes, codes = tree([40, 20, 9, 9, 5, 2, 1])
     steps = range(first[word], first[word + 1])
@@ -119,7 +119,7 @@ def tree(counts: list[int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize("mean", [True, False])
 @pytest.mark.parametrize("bag", BAGS)
-def test_a_step_of_the_whole_softmax_is_the_gradient(bag: tuple[int, ...], mean: bool) -> None:
+def test_full_softmax_step_is_the_gradient(bag: tuple[int, ...], mean: bool) -> None:
     inputs, outputs = matrices()
     wanted, (d_inputs, d_outputs) = oracle.gradients(
         lambda a, b: oracle.softmax(a, b, bag, 5, mean), *map(torch.from_numpy, (inputs, outputs))
@@ -146,7 +146,7 @@ def test_with_the_whole_error_each_row_of_a_mean_takes_the_gradient_of_the_mean(
     np.testing.assert_allclose(steps[1], 3 * steps[0], rtol=1e-3, atol=1e-6)
 
 
-def test_what_is_frozen_stays_and_the_rest_learns() -> None:
+def test_frozen_vectors_stay_and_others_are_trained() -> None:
     inputs, outputs = matrices()
     new_inputs, new_outputs = inputs.copy(), outputs.copy()
     learn_negative(
