@@ -82,7 +82,8 @@ def run(argv: Sequence[str]) -> int:
     )
     if "model" in values or options.init_from is not None or options.config is not None:
         return run_training(request)
-    if config.training.max_time is not None and options.seeds == 1 and read_candidates(spec.name):
+    is_one = options.seeds == 1 and getattr(config.data, "folds", None) is None
+    if config.training.max_time is not None and is_one and read_candidates(spec.name):
         return run_search(request, values, source)
     values, line = default_values(spec, values)
     config = parse(spec.config_class(), values, source=source)

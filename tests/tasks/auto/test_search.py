@@ -172,6 +172,12 @@ def test_small_dev_set_is_enlarged_and_then_used_for_training(tmp_path: Path, mo
     assert (tmp_path / "run" / "meta.json").read_text() == "again"
 
 
+def test_training_on_dev_can_be_switched_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = use(monkeypatch, Script(SCORES, DataSize(1000, 0, 5000)))
+    run(tmp_path / "run", data={"train_on_dev": False})
+    assert not script.slices("again")
+
+
 def test_dev_fraction_of_the_user_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = use(monkeypatch, Script(SCORES, DataSize(1000, 0, 5000)))
     run(tmp_path / "run", data={"dev_fraction": 0.05})

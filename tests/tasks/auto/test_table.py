@@ -89,7 +89,7 @@ def test_masked_objective_excludes_ngrams() -> None:
 def test_options_of_the_user_win() -> None:
     size = DataSize(5000, n_words=50_000)
     found = suitable(
-        get_spec("translate"), {"batches": {"batch_size": 64}, "tokenizer": {"kind": "words"}}, size, 100.0
+        get_spec("translate"), {"batches": {"batch_size": 64}, "tokenizer": {"kind": "words"}}, size, 200.0
     )
     assert [values["batches"]["batch_size"] for _, values in found] == [64, 64]
     assert [values["tokenizer"] for _, values in found] == [{"kind": "words"}] * 2

@@ -190,7 +190,8 @@ class _Search:
         self, record: SearchRecord, folder: Path, workers: list[Worker], note: Callable[[str], None], began: float
     ) -> None:
         self.record, self.folder, self.workers, self.note, self.began = record, folder, workers, note, began
-        self.can_refit = "train_on_dev" in _data_options(record) and record.dev_fraction > 0
+        is_set = "train_on_dev" in record.trials[0].values.get("data", {})  # --train-on-dev false: not again
+        self.can_refit = "train_on_dev" in _data_options(record) and record.dev_fraction > 0 and not is_set
         self.deadline = self._end() - self._time_again()
         self.last_moment = began + record.seconds * (1 + _GRACE)
         self.interrupted = False
