@@ -58,6 +58,16 @@ def test_every_loss_recovers_a_known_generator(tmp_path: Path, loss: str, trees:
     assert scores["uas"] > 0.97
 
 
+@pytest.mark.parametrize("crossing", [False, True])
+def test_trees_depend_on_the_crossing_arcs_of_train(tmp_path: Path, crossing: bool) -> None:
+    training = {**LEARNING, "max_steps": 1}
+    made = config(tmp_path, generated(20, 1, crossing=crossing), model=SMALL_MODEL, training=training, batches=BATCHES)
+    trained(made, tmp_path / "run")
+    task = load(tmp_path / "run")
+    assert task.config.model.trees == "auto"
+    assert task.settings.trees == ("nonprojective" if crossing else "projective")
+
+
 def test_crossing_arcs_are_learned_or_lifted(tmp_path: Path) -> None:
     for loss, trees in (("matrix_tree", "nonprojective"), ("eisner", "projective")):
         model = {**SMALL_MODEL, "loss": loss, "trees": trees}

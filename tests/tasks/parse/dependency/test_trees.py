@@ -10,7 +10,7 @@ import pytest
 from catena.data.readers.conllu import NO_HEAD, find_head_problem
 from catena.errors import FormatError
 from catena.metrics.attachment import nonprojective_words
-from catena.tasks.parse.dependency.trees import get_heads, projectivize, require_heads
+from catena.tasks.parse.dependency.trees import UNKNOWN, crossing_fraction, get_heads, projectivize, require_heads
 from tests.oracle.dependency import all_heads, is_tree
 from tests.tasks.parse.dependency.helpers import conllu
 
@@ -73,3 +73,10 @@ def test_gold_trees_need_all_heads() -> None:
     assert get_heads(sentence) == [0, -1]
     with pytest.raises(FormatError, match=r"gold\.conllu:9: word 2 \('b'\) has no head"):
         require_heads(sentence)
+
+
+def test_fraction_of_crossing_arcs_ignores_partly_annotated_trees() -> None:
+    crossing, plain = [0, 4, 1, 1], [2, 0, 2, 3]
+    assert crossing_fraction([crossing, plain]) == 1 / 8
+    assert crossing_fraction([crossing, [UNKNOWN, 0]]) == 1 / 4
+    assert crossing_fraction([]) == 0.0

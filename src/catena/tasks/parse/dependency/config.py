@@ -23,8 +23,9 @@ class BiaffineParserConfig(Config):
     loss: _LossName = "matrix_tree"
     """The training loss: negative log-likelihood of the tree among all trees (matrix_tree) or all projective trees
     (eisner), of each word's head independently (head), or hinge loss against the best wrong tree (margin)."""
-    trees: Literal["nonprojective", "projective"] = "nonprojective"
-    """The predicted trees: any, or only trees without crossing arcs."""
+    trees: Literal["auto", "nonprojective", "projective"] = "auto"
+    """The predicted trees: any, or only trees without crossing arcs. auto: projective with loss = eisner or if fewer
+    than 1 % of the arcs of train cross others, which are too few to learn when arcs cross."""
     single_root: bool = True
     """Exactly one word is attached to the root, as in Universal Dependencies; if false, one or more."""
     words: WordInputConfig = WordInputConfig()

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
 
@@ -34,6 +34,12 @@ def projectivize(heads: Sequence[int]) -> list[int]:
         word = min(crossing, key=lambda word: (abs(word - found[word - 1]), word))
         found[word - 1] = found[found[word - 1] - 1]
     return found
+
+
+def crossing_fraction(trees: Iterable[list[int]]) -> float:
+    """The fraction of the arcs of trees that cross others. Trees with unknown heads do not count."""
+    known = [heads for heads in trees if UNKNOWN not in heads]
+    return sum(len(nonprojective_words(heads)) for heads in known) / max(1, sum(map(len, known)))
 
 
 def word_location(sentence: ConlluSentence, word: int) -> str:
