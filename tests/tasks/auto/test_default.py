@@ -26,7 +26,8 @@ def test_the_table_decides_and_is_named(values: dict[str, Any]) -> None:
     found, line = default_values(spec, values)
     assert found["model"] == expected.config["model"]
     assert found["data"] == values["data"]
-    assert line.startswith(f"model: {expected.name} (") and "the default for 40 examples" in line
+    assert line.startswith(f"model: {expected.name} (")
+    assert "the default for 40 examples" in line
 
 
 @pytest.mark.parametrize("more", [{"model": {"kind": "hmm"}}, {"data": {"train": ["missing.conll"]}}])
