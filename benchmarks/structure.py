@@ -184,7 +184,7 @@ def report(case: Case, rounds: int, threads: int) -> None:
 def exponents(sizes: Sequence[int], costs: Sequence[float]) -> tuple[float, float]:
     """Return exponents fitted by least squares to the logs of all costs, and of the last two."""
     x, y = [math.log(n) for n in sizes], [math.log(cost) for cost in costs]
-    return statistics.linear_regression(x, y).gradient, (y[-1] - y[-2]) / (x[-1] - x[-2])
+    return statistics.linear_regression(x, y).slope, (y[-1] - y[-2]) / (x[-1] - x[-2])
 
 
 def growth(

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from catena.errors import DataError
+from catena.kernels.chain import arrays
 from catena.kernels.chain import ops as kernels
 from catena.kernels.chain import ops_score as chain_score
 from catena.kernels.chain import ops_search as chain_search
@@ -33,6 +34,23 @@ def both(chain: LinearChain) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 def exact_rows(chain: LinearChain) -> list[bool]:
     """Which rows the kernel does in its own floats, without a rescue."""
     return Chains.of(*chain._rows()).summed(BOTH_WAYS)[4].tolist()
+
+
+@pytest.mark.parametrize("tables", [1, 6])
+def test_few_and_many_pairs_are_counted_the_same(tables: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(tables)
+    shapes = ((6, 7, 3), (3, 3) if tables == 1 else (6, 3, 3))
+    scores = [torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in shapes]
+    lengths = torch.tensor([7, 0, 1, 2, 5, 7])
+    found = []
+    for limit, backend in ((2**30, "kernels"), (0, "kernels"), (0, "reference")):
+        monkeypatch.setattr(arrays, "FEW_PAIRS", limit)
+        with use_backend(backend):
+            chain = LinearChain(*scores, lengths=lengths)
+            total = (chain.log_partition() * torch.arange(1.0, 7)).sum()  # every row its own weight
+            found.append(torch.autograd.grad(total, scores))
+    for gradients in found[:2]:
+        assert all(torch.allclose(a, b, atol=1e-12) for a, b in zip(gradients, found[2], strict=True))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

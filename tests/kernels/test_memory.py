@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import platform
+import subprocess
+import sys
 from collections import deque
 
 import numpy as np
@@ -19,6 +22,27 @@ def nothing_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def place(x: np.ndarray) -> int:
     return x.__array_interface__["data"][0]
+
+
+COUNT_FAULTS = """
+import resource, sys
+import numpy as np
+if sys.argv[1] == "kept":
+    import catena.kernels.common.ops
+for turn in range(20):
+    if turn == 10:
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    arrays = [np.ones(2**18) for _ in range(8)]  # 2 MiB each
+    del arrays
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other allocators have other rules")
+def test_freed_memory_causes_no_page_faults_when_it_is_used_again() -> None:
+    runs = {how: [sys.executable, "-c", COUNT_FAULTS, how] for how in ("kept", "returned")}
+    faults = {how: int(subprocess.run(run, capture_output=True, check=True).stdout) for how, run in runs.items()}
+    assert faults["kept"] < faults["returned"] / 10
 
 
 def test_released_memory_is_reused() -> None:

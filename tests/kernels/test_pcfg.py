@@ -11,7 +11,7 @@ from torch import Tensor
 
 from catena.kernels.common.sums import RowSums
 from catena.kernels.pcfg import solve as pcfg_solve
-from catena.kernels.pcfg.ops import LOW_RANK_SUMS, SUMS
+from catena.kernels.pcfg.ops import LOW_RANK_SUMS, SUMS, log_partition, low_rank_log_partition
 from catena.kernels.pcfg.ops_search import best, top
 from catena.structure.low_rank_pcfg import LowRankPCFG
 from catena.structure.pcfg import PCFG
@@ -41,6 +41,8 @@ def low_rank(b: int, t: int, g: int = 1, scale: float = 1.0, spans: bool = False
 
 
 KINDS: list[tuple[RowSums, Any]] = [(SUMS, dense), (LOW_RANK_SUMS, low_rank)]
+KEEPING = {SUMS: log_partition, LOW_RANK_SUMS: low_rank_log_partition}
+"""The functions that keep the tables of a small batch for the gradient."""
 
 
 def value_and_slopes(function: Any, scores: list[Tensor | None], lengths: Tensor) -> tuple[Tensor, list[Tensor]]:
@@ -53,10 +55,11 @@ def value_and_slopes(function: Any, scores: list[Tensor | None], lengths: Tensor
 
 def agree(sums: RowSums, scores: list[Tensor | None], lengths: Tensor, size: float = 1.0) -> None:
     expected, expected_slopes = value_and_slopes(sums.reference, scores, lengths)
-    found, gradients = value_and_slopes(sums.log_partition, scores, lengths)
-    assert torch.allclose(expected, found, rtol=1e-13, atol=1e-11 * size)
-    for a, b in zip(expected_slopes, gradients, strict=True):
-        assert (a - b).abs().max() < 1e-11 * size
+    for function in (sums.log_partition, KEEPING[sums]):
+        found, gradients = value_and_slopes(function, scores, lengths)
+        assert torch.allclose(expected, found, rtol=1e-13, atol=1e-11 * size)
+        for a, b in zip(expected_slopes, gradients, strict=True):
+            assert (a - b).abs().max() < 1e-11 * size
 
 
 @pytest.mark.parametrize(("sums", "make"), KINDS)
@@ -121,6 +124,26 @@ class TestBothKinds:
         expected = value_and_slopes(sums.log_partition, scores, lengths)[1]
         found = value_and_slopes(sums.log_z_op, scores, lengths)[1]
         assert all(torch.allclose(a, b) for a, b in zip(expected, found, strict=True))
+
+    def test_kept_tables_serve_two_backward_passes_and_second_derivatives(self, sums: RowSums, make: Any) -> None:
+        scores = [x.requires_grad_() for x in make(2, 5) if x is not None]
+        lengths = torch.tensor([5, 3])
+        log_z = KEEPING[sums](*scores, None, lengths)
+        wanted = torch.autograd.grad(sums.reference(*scores, None, lengths).sum(), scores, create_graph=True)
+        for _ in range(2):
+            found = torch.autograd.grad(log_z.sum(), scores, retain_graph=True)
+            assert all(torch.allclose(a, b, atol=1e-11) for a, b in zip(found, wanted, strict=True))
+        found = torch.autograd.grad(log_z.sum(), scores, create_graph=True)
+        second = [torch.autograd.grad(x[0].square().sum(), scores[1], retain_graph=True)[0] for x in (found, wanted)]
+        assert torch.allclose(*second, atol=1e-11)
+
+    def test_a_score_changed_before_the_backward_pass_is_noticed(self, sums: RowSums, make: Any) -> None:
+        scores = [x.requires_grad_() for x in make(2, 5) if x is not None]
+        log_z = KEEPING[sums](*scores, None, torch.tensor([5, 3]))
+        with torch.no_grad():
+            scores[1].add_(1.0)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            log_z.sum().backward()
 
     def test_backward_keeps_only_the_chart(self, sums: RowSums, make: Any) -> None:
         scores = make(3, 10)

@@ -21,6 +21,7 @@ from catena.registry import did_you_mean
 
 _Backend = Literal["auto", "kernels", "reference"]
 
+_DTYPES = (torch.float32, torch.float64)
 _chosen: ContextVar[_Backend] = ContextVar("catena_backend", default="auto")
 
 
@@ -59,12 +60,14 @@ def can_use_kernels(*tensors: Tensor | None) -> bool:
         return False
     if torch.compiler.is_compiling() and torch._C._are_functorch_transforms_active():
         return False  # torch.compile cannot trace torch.func through an autograd function, only the reference program
-    given = [x for x in tensors if x is not None]
-    if any(x.numel() == 0 for x in given):  # an empty batch
-        return False
-    fit = all(x.device.type == "cpu" and x.dtype in (torch.float32, torch.float64) for x in given)
+    fit = True
+    for x in tensors:
+        if x is not None:
+            if x.numel() == 0:  # an empty batch
+                return False
+            fit = fit and x.is_cpu and x.dtype in _DTYPES
     if chosen == "kernels" and not fit:
-        kinds = sorted({f"{x.dtype} on {x.device.type}" for x in given})
+        kinds = sorted({f"{x.dtype} on {x.device.type}" for x in tensors if x is not None})
         raise ValueError(
             f"Scores must be float32 or float64 on the CPU for the backend 'kernels', got {', '.join(kinds)}. "
             "Use the backend 'auto' or 'reference'."

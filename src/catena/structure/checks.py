@@ -79,6 +79,8 @@ def known_symbols(
 
 def broadcasts_to_batch(shape: Sequence[int], whole: Sequence[int], own: int) -> bool:
     """Whether ``shape`` ends in exactly the last ``own`` axes of ``whole`` and broadcasts to it on the batch axes."""
+    if shape == whole:
+        return True
     if not own <= len(shape) <= len(whole):
         return False
     # Axis by axis from the last one: torch.compile treats slices of symbolic sizes as unequal.

@@ -243,6 +243,8 @@ class DependencyDistribution(StructuredDistribution):
         The kernels do not read impossible arcs.
         """
         arcs, lengths = self._closed(self._summed_arcs() if arcs is None else arcs)
+        if len(self.batch_shape) == 1:
+            return arcs, lengths
         return arcs.reshape(-1, *arcs.shape[-2:]), lengths.reshape(-1)
 
     def _summed_arcs(self) -> Tensor:
@@ -268,7 +270,8 @@ class DependencyDistribution(StructuredDistribution):
 
     def _words_in_place(self, x: Tensor) -> Tensor:
         """Undo :meth:`_closed` on numbers for words ``[..., b, t]``."""
-        x = x.reshape(*x.shape[:-2], *self.batch_shape, x.shape[-1])
+        if len(self.batch_shape) != 1:
+            x = x.reshape(*x.shape[:-2], *self.batch_shape, x.shape[-1])
         return x if self.mask is None else x.gather(-1, self._order().argsort(-1).expand(x.shape))
 
     def _heads_in_place(self, heads: Tensor) -> Tensor:

@@ -97,6 +97,31 @@ def test_scores_tokens_and_steps_agree():
 
 
 @pytest.mark.parametrize("way", ["trained", "saved", "arpa", "pruned"])
+@pytest.mark.parametrize("estimator", ["modified-kneser-ney", "stupid-backoff"])
+@pytest.mark.parametrize("order", [1, 2, 3, 5])
+def test_score_of_one_sentence_equals_its_score_among_others(tmp_path, way, estimator, order):
+    rng = np.random.default_rng(order)
+    words = np.array(["a", "b", "é", "犬", "<s>", "elephant", "elephants"])
+    model = NgramModel.train(
+        [" ".join(words[rng.integers(0, 6, n)]) for n in rng.integers(0, 12, 200)],
+        order,
+        estimator,
+        prune=(0, 1) if way == "pruned" and order > 1 else (),
+    )
+    if way == "saved":
+        model.save(tmp_path / "a.ngram")
+        model = NgramModel.load(tmp_path / "a.ngram")
+    elif way == "arpa" and estimator != "stupid-backoff":
+        model.save_arpa(tmp_path / "a.arpa")
+        model = NgramModel.load(tmp_path / "a.arpa")
+    sentences = [" ".join(words[rng.integers(0, 7, n)]) for n in range(60)]
+    sentences += ["", " ", "\n", " a\tb\u3000é \r\n犬 ", "a \ud800 b", "<unk> </s>", "a" * 100]
+    for sentence, wanted in zip(sentences, model.score(sentences), strict=True):
+        assert model.score([sentence]) == [wanted]
+        assert model.score((sentence,)) == [wanted]
+
+
+@pytest.mark.parametrize("way", ["trained", "saved", "arpa", "pruned"])
 def test_step_finds_a_word_among_many_after_a_history(tmp_path, way):
     """A step searches one word among those after a history; the whole distribution goes through all of them."""
     draws = np.random.default_rng(7)
@@ -257,6 +282,8 @@ def test_packed_models_check_ids_and_states_before_a_kernel_runs(estimator):
         (lambda: packed.step(np.array([n]), zeros), f"states must be from 0 to {n - 1}, got {n}"),
         (lambda: packed.step(zeros, np.zeros(2, np.int64)), "words must be one for each of 1 states, got 2"),
         (lambda: packed.spread(np.array([-1])), "states .* got -1"),
+        (lambda: packed.text_scorer(np.zeros(8, np.uint64), np.full(8, v, np.int32), 0, 1, 2), f"ids .* got {v}"),
+        (lambda: packed.text_scorer(np.zeros(8, np.uint64), np.zeros(8, np.int32), 0, 1, v), f"ids .* got {v}"),
         (lambda: packed.walk(np.array([0, v, 0], np.int32), ends, 0), f"ids .* got {v}"),
         (lambda: packed.walk(ids, ends, n), f"begin .* got {n}"),
         (lambda: packed.walk(ids, np.array([1, 4]), 0), r"ends must increase from 0 to 3, .* got \[1, 4\]"),

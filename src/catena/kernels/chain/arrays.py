@@ -17,15 +17,18 @@ from catena.kernels.chain.cpu import (
     BOTH_WAYS,
     LIMITS,
     ONE_WAY,
+    count_pairs,
     forward_backward_rows,
     normalize_transitions,
     weigh_pairs,
 )
 from catena.kernels.chain.cpu_logs import log_rows
-from catena.kernels.common.ops import as_array
+from catena.kernels.common.ops import as_array, as_lengths
 from catena.kernels.common.threads import in_row_blocks
 
 FloatArray = NDArray[Any]
+FEW_PAIRS = 2**17
+"""Multiplications below which one compiled loop over positions is faster than a matrix product and its preparation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +55,8 @@ class Chains:
     def of(cls, emissions: Tensor, tables: Tensor, start: Tensor, end: Tensor, lengths: Tensor) -> Chains:
         """Tensors as :mod:`catena.kernels.chain.ops` takes them, what all rows share with or without a first axis."""
         t, k = emissions.shape[1:]
-        given = as_array(lengths)
+        given = as_lengths(lengths, t)
         stepped = tables.dim() == 4
-        if given.min() < 0 or given.max() > t:
-            given = given.clip(0, t)
         start_ = as_array(start).reshape(-1, k)
         end_ = as_array(end).reshape(-1, k)
         return cls(as_array(emissions), as_array(tables).reshape(-1, k, k), start_, end_, given, stepped)
@@ -83,7 +84,7 @@ class Chains:
         lengths = self.lengths
         order = np.arange(b)
         # Rows of one table stay together, long ones first, so that four of a kind go through it.
-        if stride == 0 and lengths.min() != lengths.max():
+        if stride == 0 and b > 1 and lengths.min() != lengths.max():
             order = np.lexsort((-lengths, order // each))
         dtype = self.emissions.dtype
         small = (1, 1, 1)
@@ -116,6 +117,10 @@ class Chains:
     def expected_pairs(self, a: FloatArray, onward: FloatArray, scale: FloatArray) -> FloatArray:
         """Scale × expected pairs for each table, from the forward and the onward weights."""
         b, t, k = a.shape
+        if not self.stepped and b * t * k * k <= FEW_PAIRS:
+            few: FloatArray = np.zeros(self.tables.shape, a.dtype)
+            count_pairs(self.tables, a, onward, np.ascontiguousarray(scale), few)
+            return few
         times = scale[0]
         if scale.strides[0] != 0 and not (scale == times).all():
             onward = onward * scale[:, None, None]
@@ -170,7 +175,7 @@ class Float64Retry:
             return cls(rows, log_z, marginals, pairs)
         log_z, marginals, a, onward, fits = wide.summed(BOTH_WAYS)
         pairs = wide.expected_pairs(a, onward, scale)
-        if not fits.all():
+        if np.count_nonzero(fits) < len(fits):
             rest = cls.of(wide, fits, scale)
             log_z[rest.rows] = rest.log_z
             marginals[rest.rows] = rest.marginals

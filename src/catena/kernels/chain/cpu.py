@@ -78,9 +78,8 @@ def _has_counts(counts: Any, w: int) -> bool:
     return False
 
 
-@jit("3", "f", "3")
-def weigh_pairs(tables: Any, times: Any, counts: Any) -> None:
-    """``counts`` times the matrices of the tables, as :func:`normalize_transitions` makes them, and ``times``."""
+@jit_function()
+def _weigh_pairs(tables: Any, times: Any, counts: Any) -> None:
     n, k, _ = tables.shape
     entry = np.empty(k, tables.dtype)
     move = np.empty(k, tables.dtype)
@@ -95,6 +94,27 @@ def weigh_pairs(tables: Any, times: Any, counts: Any) -> None:
             exp_less(move, tables.dtype.type(0), matrix)
             for q in range(k):
                 counts[w, p, q] *= matrix[q] * times
+
+
+@jit("3", "f", "3")
+def weigh_pairs(tables: Any, times: Any, counts: Any) -> None:
+    """``counts`` times the matrices of the tables, as :func:`normalize_transitions` makes them, and ``times``."""
+    _weigh_pairs(tables, times, counts)
+
+
+@jit("3", "3", "3", "1", "3")
+def count_pairs(tables: Any, a: Any, onward: Any, scale: Any, counts: Any) -> None:
+    """Expected pairs of few rows that share tables, each row times its scale, added to ``counts``, which is 0."""
+    rows, t_most, k = a.shape
+    each = rows // len(tables)
+    for r in range(rows):
+        w = r // each
+        for t in range(t_most):
+            for p in range(k):
+                x = a[r, t, p] * scale[r]
+                for q in range(k):
+                    counts[w, p, q] += x * onward[r, t, q]
+    _weigh_pairs(tables, tables.dtype.type(1), counts)
 
 
 @jit_function()

@@ -58,7 +58,7 @@ def with_rows(emissions: Tensor, tables: Tensor, start: Tensor, end: Tensor, len
 def forward_backward(chains: Chains, keep: int) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
     """What :meth:`Chains.summed` gives, with the rows that are not exact done with more range."""
     log_z, marginals, a, onward, exact = chains.summed(keep)
-    if not exact.all():
+    if np.count_nonzero(exact) < len(exact):
         found = Float64Retry.of(chains, exact, np.ones(len(exact)))
         log_z[found.rows] = found.log_z
         if keep == BOTH_WAYS:
@@ -77,7 +77,7 @@ def log_partition_gradients(
     scale_marginals(as_array(marginals), factors, by_emissions, chains.lengths, chains.sharing[2], by_start, by_end)
     by_tables = chains.expected_pairs(as_array(a), as_array(onward), scale)
     fine = exact.numpy()
-    if not fine.all():
+    if np.count_nonzero(fine) < len(fine):
         found = Float64Retry.of(chains, fine, scale)
         np.add.at(by_tables, chains.groups()[found.rows].reshape(-1), found.pairs.astype(by_tables.dtype))
     return by_emissions, by_tables, by_start, by_end
@@ -91,7 +91,7 @@ def _sum(keep: bool, *arguments: Tensor) -> tuple[Tensor, ...]:
 def _gradients(scale: Tensor, *arguments: Tensor) -> tuple[Tensor, ...]:
     *given, marginals, a, onward, exact = arguments
     found = log_partition_gradients(Chains.of(*given), scale.numpy(), marginals, a, onward, exact)
-    return tuple(torch.from_numpy(x).view(score.shape) for x, score in zip(found, given[:4], strict=True))
+    return tuple(torch.from_numpy(x.reshape(score.shape)) for x, score in zip(found, given, strict=False))
 
 
 def kept_shapes(emissions: Tensor, *others: Tensor) -> tuple[Tensor, ...]:
@@ -108,6 +108,8 @@ def _back_shared(ctx: Any, grad: Tensor | None) -> tuple[Tensor | None, ...]:
     if grad is None:
         return (None,) * 5
     saved = ctx.saved_tensors
+    if is_plain() and not torch.is_grad_enabled():
+        return *_gradients(grad, *saved), None
     found = SUMS.gradients(grad, *with_rows(*saved[:5]), *saved[5:])
     return *(x.view(score.shape) for x, score in zip(found, saved, strict=False)), None
 

@@ -63,6 +63,7 @@ def lazy_jit(
         def call(*values: Any) -> Any:
             return ready()(*values)
 
+        call.compiled = ready  # type: ignore[attr-defined]
         call.__doc__ = loop.__doc__
         call.__name__ = loop.__name__
         return call

@@ -81,7 +81,7 @@ class RowSums:
             f"{name}_gradients", scaled, f"(Tensor scale, {parameters}{kept_parameters}) -> {_tensors(n_scores)}"
         )
         self._register_shapes()
-        self.log_z = differentiable(self.log_z_op, keep_inputs, self._back_log_z)
+        self.log_z = differentiable(self.log_z_op, keep_inputs, self.back_log_z)
         self.log_z_and_kept = differentiable(self.keep_op, keep_all, self._back_kept)
         self.gradients = differentiable(self.gradients_op, keep_inputs, self._back_gradients, is_gradient=True)
         self._only_log_z = first_result(self.keep_op, self._back_kept)
@@ -101,7 +101,7 @@ class RowSums:
 
     def needs_grad(self, *arguments: Any) -> bool:
         """Whether a derivative by the scores may be needed later."""
-        return needs_grad(*(x for x in arguments[: self.n_scores] if x is not None))
+        return needs_grad(*arguments[: self.n_scores])
 
     def _register_shapes(self) -> None:
         def empty(x: Tensor) -> Tensor:
@@ -122,6 +122,8 @@ class RowSums:
     def _saved(self, ctx: Any) -> list[Any]:
         """The arguments of the operator, and what was kept after them."""
         saved = list(ctx.saved_tensors)
+        if not ctx.constants:
+            return saved
         for place, constant in sorted(ctx.constants.items()):
             saved.insert(place, constant)
         return saved
@@ -133,7 +135,8 @@ class RowSums:
         others = [None] * (self.n_arguments - self.n_scores)
         return *(None if x is None else g for x, g in zip(scores, by_scores, strict=True)), *others
 
-    def _back_log_z(self, ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    def back_log_z(self, ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        """The gradients by the arguments that ``ctx`` has saved, from nothing else."""
         arguments = self._saved(ctx)
         return self._by_arguments(grad, arguments, [x.detach() for x in self.log_z_and_kept(*arguments)[1:]])
 

@@ -90,6 +90,15 @@ def add_times(y: Any, times: float, x: Any) -> None:
     _add(y, times, x)
 
 
+@lazy_jit(DOUBLES)
+def are_below_inf(x: Any) -> bool:
+    """Whether no entry is nan or +inf."""
+    wrong = 0
+    for i in range(len(x)):
+        wrong += not x[i] < np.inf
+    return wrong == 0
+
+
 @jit_inline(MAXIMA)
 def vector_max(v: Any) -> Any:
     """The maximum."""

@@ -13,13 +13,15 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from catena.kernels.common.derivatives import saved_without_tangents
-from catena.kernels.common.ops import fold_vmap, torch_operator
+from catena.kernels.common.ops import as_array, as_lengths, fold_vmap, torch_operator
 from catena.kernels.common.sums import RowSums
 from catena.kernels.common.threads import in_row_blocks
+from catena.kernels.common.vector_math import are_below_inf
 from catena.numerics import NEG_INF, log_sum_exp, masked_softmax, without_nan
 
 _Loop = Callable[..., None]
@@ -42,7 +44,7 @@ def arc_sums(name: str, loops: tuple[_Loop, _Loop], reference: _Reference) -> Ro
         log_z = torch.empty(b, dtype=torch.float64)
         exact = torch.empty(b, dtype=torch.bool)
         marginals = torch.zeros(arcs.shape if keep else (1, 1, 1), dtype=arcs.dtype)
-        arrays = (arcs.detach().contiguous().numpy(), lengths.clamp(0, n - 1).contiguous().numpy(), single_root)
+        arrays = (as_array(arcs.detach()), as_lengths(lengths, n - 1), single_root)
         results = (keep, log_z.numpy(), marginals.numpy(), exact.numpy())
         for loop in loops:
             in_row_blocks(partial(_call, loop, arrays, results), b, b * n**3 * (2 if keep else 1))
@@ -124,9 +126,9 @@ def search_operators(
         """The heads of the best tree of each row, ``[b, t]``."""
         b, n, _ = arcs.shape
         arrays = as_arrays(arcs, lengths, single_root)
-        heads = torch.full((b, n - 1), -1)
-        in_row_blocks(lambda low, high: best_rows(*arrays, low, high, heads.numpy()), b, b * n**power)
-        return heads
+        heads = np.full((b, n - 1), -1)
+        in_row_blocks(lambda low, high: best_rows(*arrays, low, high, heads), b, b * n**power)
+        return torch.from_numpy(heads)
 
     @torch_operator(f"{name}_top")
     def top(arcs: Tensor, lengths: Tensor, single_root: bool, k: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -165,8 +167,9 @@ def register_searches(best: Any, top: Any) -> None:
 
 def as_arrays(arcs: Tensor, lengths: Tensor, single_root: bool) -> tuple[Any, Any, bool]:
     """The input of the loops. No tree is found where scores are nan or +inf."""
-    wrong = rows_without_numbers(arcs if arcs.dim() == 3 else arcs.amax(-1), lengths)
-    if wrong is not None:
-        arcs = torch.where(wrong.reshape(-1, *(1 for _ in arcs.shape[1:])), NEG_INF, arcs)
-    lengths = lengths.clamp(0, arcs.shape[1] - 1).contiguous()
-    return arcs.detach().double().contiguous().numpy(), lengths.numpy(), single_root
+    array = np.ascontiguousarray(arcs.detach().numpy(), np.float64)
+    if not are_below_inf(array.reshape(-1)):
+        wrong = rows_without_numbers(arcs if arcs.dim() == 3 else arcs.amax(-1), lengths)
+        if wrong is not None:
+            array = np.where(wrong.numpy().reshape(-1, *(1 for _ in arcs.shape[1:])), NEG_INF, array)
+    return array, as_lengths(lengths, arcs.shape[1] - 1), single_root

@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import int64, njit, types
+from numba import int64, njit, types, uint8
 from numba.extending import intrinsic
 
-from catena.kernels.common.jit import FLOATS, INTS, LONGS, jit_inline, lazy_jit
+from catena.kernels.common.jit import FLOATS, INTS, KEYS, LONGS, jit_function, jit_inline, lazy_jit
+from catena.kernels.ngram.cpu_text import KINDS, LETTER, MAYBE, blank_width, find_slot, hash_bytes, word_end
 
 _DENSE = 4
 """Up to this number of words are stored without gaps: searching all of them takes one or two lines of the cache."""
@@ -219,15 +220,10 @@ def _begin_sentence(
     word[lane] = ids[low]
 
 
-@lazy_jit(INTS, FLOATS, INTS, FLOATS, INTS, LONGS, int64, FLOATS)
-def score_sentences(
+@jit_function()
+def _take_turns(
     histories: Any, histories_f: Any, slots: Any, slots_f: Any, ids: Any, ends: Any, begin: int, out: Any
 ) -> None:
-    """As :func:`walked_plainly`, for models that are not flat, in half the time.
-
-    Many sentences take turns, and none waits for memory: each says what it will read, and reads it a turn later.
-    Whether a word is found can hardly be guessed, so both ways are computed and one of them kept.
-    """
     at = np.zeros(_LANES, np.uint64)
     stop = np.zeros(_LANES, np.uint64)
     state = np.zeros(_LANES, np.uint64)
@@ -299,6 +295,87 @@ def score_sentences(
                 word[a] = word[lanes]
                 found[a] = found[lanes]
                 passed[a] = passed[lanes]
+
+
+@lazy_jit(INTS, FLOATS, INTS, FLOATS, INTS, LONGS, int64, FLOATS)
+def score_sentences(
+    histories: Any, histories_f: Any, slots: Any, slots_f: Any, ids: Any, ends: Any, begin: int, out: Any
+) -> None:
+    """As :func:`walked_plainly`, for models that are not flat, in half the time.
+
+    Many sentences take turns, and none waits for memory: each says what it will read, and reads it a turn later.
+    Whether a word is found can hardly be guessed, so both ways are computed and one of them kept.
+    """
+    _take_turns(histories, histories_f, slots, slots_f, ids, ends, begin, out)
+
+
+_PIECE = 4
+"""A sentence is scored in pieces of this number of words, or as many as a history has."""
+
+
+@jit_function()
+def _sum_pieces(histories: Any, histories_f: Any, slots: Any, slots_f: Any, ids: Any, n: int, memory: int) -> float:
+    """The sum of the log-probabilities of ``ids[1:n]``, piece by piece, each after the words of its history.
+
+    A state depends on the last ``memory`` words only, so all pieces can take turns like sentences.
+    """
+    piece = max(_PIECE, memory)
+    count = (n + piece - 2) // piece
+    ends = np.empty(count, np.int64)
+    copies = np.empty(n + count * memory, np.int32)
+    out = np.empty(n + count * memory, np.float32)
+    at = 0
+    for j in range(count):
+        for i in range(max(0, 1 + j * piece - memory), min(n, 1 + (j + 1) * piece)):
+            copies[at] = ids[i]
+            at += 1
+        ends[j] = at
+    _take_turns(histories, histories_f, slots, slots_f, copies, ends, 0, out)
+    total = 0.0
+    for j in range(count):
+        for i in range(ends[j] - (min(n, 1 + (j + 1) * piece) - 1 - j * piece), ends[j]):
+            total += out[i]
+    return total
+
+
+@lazy_jit(types.Bytes(uint8, 1, "C"), KEYS, INTS, INTS, INTS, int64, int64, int64, int64, int64)
+def score_text(
+    data: Any, keys: Any, values: Any, histories: Any, slots: Any, unknown: int, begin: int, end: int, memory: int,
+    flat: int,
+) -> float:  # fmt: skip
+    """The log-probability of one sentence of UTF-8 between ``begin`` and ``end``; line ends are whitespace.
+
+    One call with few arrays, since calling a kernel takes as long as the scores of a few words.
+    """
+    histories_f = histories.view(np.float32)
+    slots_f = slots.view(np.float32)
+    size = len(data)
+    ids = np.empty(size // 2 + 3, np.int32)
+    ids[0] = begin
+    n = 1
+    i = 0
+    while i < size:
+        kind = KINDS[data[i]]
+        width = blank_width(data, i) if kind == MAYBE else np.int64(kind != LETTER)
+        if width:
+            i += width
+            continue
+        start = i
+        i = word_end(data, i, KINDS)
+        key = hash_bytes(data, start, i)
+        place = find_slot(keys, key)
+        ids[n] = values[place] if keys[place] == key else unknown
+        n += 1
+    ids[n] = end
+    n += 1
+    if n > 2 * _PIECE and not flat:
+        return _sum_pieces(histories, histories_f, slots, slots_f, ids, n, memory)
+    s = step(histories, histories_f, slots, slots_f, 0, begin, flat)[0]
+    total = 0.0
+    for i in range(1, n):
+        s, log_prob = step(histories, histories_f, slots, slots_f, s, np.int64(ids[i]), flat)
+        total += log_prob
+    return total
 
 
 @lazy_jit(INTS, FLOATS, INTS, FLOATS, FLOATS, LONGS, int64, FLOATS)

@@ -55,7 +55,7 @@ KINDS[[0xC2, 0xE1, 0xE2, 0xE3]] = MAYBE  # the first bytes of the blanks outside
 
 
 @njit(nogil=True, inline="always")
-def _blank_width(data: Any, at: int) -> int:
+def blank_width(data: Any, at: int) -> int:
     """How many bytes the blank at this place takes, whose first byte may begin one; 0 if it is none."""
     left = len(data) - at
     if data[at] == 0xC2:
@@ -92,7 +92,7 @@ def word_end(data: Any, at: Any, kinds: Any) -> Any:
         if at >= size:
             return size
         kind = kinds[data[at]]
-        if kind != LETTER and (kind != MAYBE or _blank_width(data, at) > 0):
+        if kind != LETTER and (kind != MAYBE or blank_width(data, at) > 0):
             return at
         at += 1
 
@@ -170,7 +170,7 @@ def tokenize_lines(
             i += 1
             continue
         if kind == MAYBE:
-            width = _blank_width(data, i)
+            width = blank_width(data, i)
             if width:
                 i += width
                 continue

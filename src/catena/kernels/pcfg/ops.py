@@ -8,32 +8,80 @@ chart, ``t (t + 1) / 2`` spans by ``n`` symbols for each sentence, is saved for 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from catena.kernels.common.ops import is_plain
 from catena.kernels.common.sums import RowSums
 from catena.kernels.pcfg.chart import PCFGProblem
 from catena.kernels.pcfg.cpu_logs import dense_log_rows, low_rank_log_rows
 from catena.kernels.pcfg.reference import log_partition_reference, low_rank_log_partition_reference
 from catena.kernels.pcfg.rules import DenseRules, LowRankRules
-from catena.kernels.pcfg.solve import Solved, SolveKind, build_problem, solve_inside, solve_outside
+from catena.kernels.pcfg.solve import (
+    Gradients,
+    KeptChart,
+    Solved,
+    SolveKind,
+    build_problem,
+    solve_inside,
+    solve_outside,
+)
 
 DENSE = SolveKind(DenseRules, dense_log_rows)
+LOW_RANK = SolveKind(LowRankRules, low_rank_log_rows)
 
 
 def log_partition(words: Tensor, rules: Tensor, roots: Tensor, spans: Tensor | None, lengths: Tensor) -> Tensor:
     """log Z of every row, with dense rules."""
-    return SUMS.log_partition(words, rules, roots, spans, lengths)
+    return _sum_or_keep(SUMS, DENSE, words, (rules,), roots, spans, lengths)
 
 
 def low_rank_log_partition(
     words: Tensor, parents: Tensor, lefts: Tensor, rights: Tensor, roots: Tensor, spans: Tensor | None, lengths: Tensor
 ) -> Tensor:
     """log Z of every row, with low-rank rules."""
-    return LOW_RANK_SUMS.log_partition(words, parents, lefts, rights, roots, spans, lengths)
+    return _sum_or_keep(LOW_RANK_SUMS, LOW_RANK, words, (parents, lefts, rights), roots, spans, lengths)
+
+
+def _sum_or_keep(
+    sums: RowSums,
+    kind: SolveKind,
+    words: Tensor,
+    rules: tuple[Tensor, ...],
+    roots: Tensor,
+    spans: Tensor | None,
+    lengths: Tensor,
+) -> Tensor:
+    """log Z of every row; the tables of a small batch are kept for the gradient, which takes half the time then."""
+    arguments = (words, *rules, roots, spans, lengths)
+    if is_plain() and sums.needs_grad(*arguments):
+        with torch.no_grad():
+            kept = KeptChart.solve(build_problem(words, rules, roots, spans, lengths), kind)
+        if kept is not None:
+            found: Tensor = _LogZOfChart.apply(sums, kept, *arguments)
+            return found
+    return sums.log_partition(*arguments)
+
+
+class _LogZOfChart(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, sums: RowSums, kept: KeptChart, *arguments: Tensor | None) -> Tensor:
+        ctx.sums = sums
+        ctx.kept = kept
+        ctx.constants = {}
+        ctx.save_for_backward(*arguments)
+        assert arguments[0] is not None
+        return kept.log_z.to(arguments[0].dtype)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        if torch.is_grad_enabled() or not is_plain():
+            return None, None, *ctx.sums.back_log_z(ctx, grad)
+        scores = ctx.saved_tensors[:-1]
+        return None, None, *_like_scores(ctx.kept.gradients(grad), scores), None
 
 
 def _parse_sums(name: str, reference: Callable[..., Tensor], kind: SolveKind, n_rules: int) -> RowSums:
@@ -58,13 +106,18 @@ def _parse_sums(name: str, reference: Callable[..., Tensor], kind: SolveKind, n_
         *given, exact, chart, e = arguments
         scores = given[:-1]
         found = solve_outside(problem(*given), kind, scale, Solved(scale, exact, chart, e))
-        results = (found.words, *found.rules, found.roots, found.spans)
-        return tuple(
-            scale.new_empty(len(scale), 0) if score is None else _group(x, len(score)).to(score.dtype).clone()
-            for x, score in zip(results, scores, strict=True)
-        )
+        return tuple(scale.new_empty(len(scale), 0) if x is None else x.clone() for x in _like_scores(found, scores))
 
     return RowSums(name, reference, n_rules + 3, sum_rows=sum_rows, kept=kept, n_kept=3, gradients=gradients)
+
+
+def _like_scores(found: Gradients, scores: Sequence[Tensor | None]) -> tuple[Tensor | None, ...]:
+    """Gradients in the dtypes of the scores, and None for spans that were not given."""
+    results = (found.words, *found.rules, found.roots, found.spans)
+    return tuple(
+        None if score is None else _group(x, len(score)).to(score.dtype)
+        for x, score in zip(results, scores, strict=True)
+    )
 
 
 def _group(x: Tensor, groups: int) -> Tensor:
@@ -73,6 +126,4 @@ def _group(x: Tensor, groups: int) -> Tensor:
 
 
 SUMS = _parse_sums("pcfg", log_partition_reference, DENSE, 1)
-LOW_RANK_SUMS = _parse_sums(
-    "low_rank_pcfg", low_rank_log_partition_reference, SolveKind(LowRankRules, low_rank_log_rows), 3
-)
+LOW_RANK_SUMS = _parse_sums("low_rank_pcfg", low_rank_log_partition_reference, LOW_RANK, 3)

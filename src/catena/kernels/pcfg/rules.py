@@ -13,12 +13,16 @@ from catena.kernels.pcfg.cpu import add_words, backward_words, merge_back, merge
 
 
 class DenseRules(PCFGRules):
-    """``rules[g, a, b, c]``; all the matrices here have the parent ``a`` on their last axis."""
+    """``rules[g, a, b, c]``; all the matrices here have the parent ``a`` on their last axis.
 
-    def __init__(self, problem: PCFGProblem, layout: ChartLayout, signs_only: bool = False) -> None:
+    With ``keep``, the way down finds the pairs of the way up, and sums the gradients of rules over all widths together.
+    """
+
+    def __init__(self, problem: PCFGProblem, layout: ChartLayout, signs_only: bool = False, keep: bool = False) -> None:
         (rules,) = problem.rules
         g, self.n, self.s = rules.shape[:3]
         self.layout = layout
+        self.keep = keep and g == 1
         self.p = self.s - self.n
         if signs_only:
             weights = (rules > -torch.inf).double().flatten(2)
@@ -44,6 +48,10 @@ class DenseRules(PCFGRules):
         arrays = [x.numpy() for x in tensors]
         self.for_words = (*arrays, layout.place, layout.lengths)
         self.for_spans = (arrays[0], arrays[2], layout.place, layout.lengths)
+        self.pairs_of: dict[int, tuple[Tensor, Any]] = {}
+        if self.keep:
+            self.first = layout.blocks[3][0] if len(layout.blocks) > 3 else layout.rows
+            self.all_pairs = torch.empty(layout.rows - self.first, n * n, dtype=torch.float64)
 
     def sums(self, chart: PCFGChart, w: int) -> tuple[Tensor, Any]:
         pairs, most = self._pairs(w)
@@ -58,7 +66,9 @@ class DenseRules(PCFGRules):
         """Nothing is kept of a span but its weights."""
 
     def begin_back(self, chart: PCFGChart) -> None:
-        self.begin(chart)
+        if not self.keep:
+            self.begin(chart)
+        self.all_onward = torch.empty(self.layout.rows, self.n, dtype=torch.float64) if self.keep else None
         self.by_spans = torch.zeros_like(self.spans)
         self.spans_back = self.spans.transpose(1, 2)
         self.by_word_left = torch.zeros_like(self.word_left)
@@ -78,7 +88,11 @@ class DenseRules(PCFGRules):
         most = self.most
         gradients = self.results[0]
         if w >= 3:
-            layout.add_product(w, self.pairs, onward, self.by_spans)
+            if self.all_onward is None:
+                layout.add_product(w, self.pairs, onward, self.by_spans)
+            else:
+                low = layout.blocks[w][0]
+                self.all_onward[low : low + rows] = onward
             by_pairs = layout.times(w, onward, self.spans_back).view(rows, n, n).numpy()
             spans = self.for_spans
             layout.each(
@@ -92,6 +106,9 @@ class DenseRules(PCFGRules):
     def words_back(self, chart: PCFGChart) -> None:
         layout = self.layout
         words = chart.words
+        if self.all_onward is not None:
+            # The product of the transposes takes 0.25 ms where the product itself takes 0.62 (612 rows, 20 symbols).
+            self.by_spans[0] += (self.all_onward[self.first :].T @ self.all_pairs).T
         self.by_left, self.by_right, self.by_both = (torch.zeros_like(x) for x in (self.left, self.right, self.both))
         pieces = (
             (self.by_word_left, self.left, self.by_left),
@@ -114,22 +131,30 @@ class DenseRules(PCFGRules):
 
     def _pairs(self, w: int) -> tuple[Tensor, Any]:
         """Sums of products of symbols for each span, ``[rows, n × n]``, and their exponents."""
-        rows = self.layout.blocks[w][1]
+        if w in self.pairs_of:
+            return self.pairs_of[w]
+        low, rows = self.layout.blocks[w]
         size = self.n**2 if w >= 3 else 1
-        pairs = torch.empty(rows, size, dtype=torch.float64)
+        if self.keep and w >= 3:
+            pairs = self.all_pairs[low - self.first : low - self.first + rows]
+        else:
+            pairs = torch.empty(rows, size, dtype=torch.float64)
         most = np.empty(rows, np.int64)
         result = pairs.numpy()
         fixed = self.for_spans
         self.layout.each(lambda low, high: pair_spans(*fixed, w, low, high, most, result), rows * w * size)
+        if self.keep:
+            self.pairs_of[w] = pairs, most
         return pairs, most
 
 
 class LowRankRules(PCFGRules):
     """What each rank finds in a span, as a left and as a right part, is kept beside the weights of its symbols."""
 
-    def __init__(self, problem: PCFGProblem, layout: ChartLayout, signs_only: bool = False) -> None:
+    def __init__(self, problem: PCFGProblem, layout: ChartLayout, signs_only: bool = False, keep: bool = False) -> None:
         parents, lefts, rights = problem.rules
         self.layout = layout
+        self.keep = keep
         self.n = parents.shape[1]
         self.r = parents.shape[2]
         if signs_only:
@@ -160,9 +185,10 @@ class LowRankRules(PCFGRules):
         self._project(w, chart.chart[low : low + rows], slice(self.n))
 
     def begin_back(self, chart: PCFGChart) -> None:
-        self.begin(chart)
-        for w in range(1, len(self.layout.blocks)):
-            self.closed(chart, w)
+        if not self.keep:
+            self.begin(chart)
+            for w in range(1, len(self.layout.blocks)):
+                self.closed(chart, w)
         self.by_left = torch.zeros_like(self.found_left)
         self.by_right = torch.zeros_like(self.found_right)
         self.by_from_left = torch.zeros_like(self.from_left)

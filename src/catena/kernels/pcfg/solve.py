@@ -19,7 +19,9 @@ AT_ONCE = 2**23
 class SolveKind:
     """A kind of rules: how to multiply with them, and how to do a sentence in log space."""
 
-    rules: Callable[[PCFGProblem, ChartLayout, bool], PCFGRules]
+    rules: Callable[..., PCFGRules]
+    """From a problem, its layout, whether only signs are computed, and whether all is kept for the way down."""
+
     log_rows: Callable[..., None]
 
 
@@ -59,6 +61,36 @@ class Gradients:
                 mine.index_add_(0, rows, theirs)
         if self.spans.numel():
             self.spans[rows] += other.spans
+
+
+KEEP_ALL = 2**20
+"""Numbers up to which the tables of a batch are kept from the way up for the way down."""
+
+
+@dataclass(frozen=True)
+class KeptChart:
+    """A small batch, all of it exact, after the way up."""
+
+    problem: PCFGProblem
+    chart: PCFGChart
+    log_z: Tensor
+
+    @classmethod
+    def solve(cls, problem: PCFGProblem, kind: SolveKind) -> KeptChart | None:
+        """None where the batch is large, has a score of nan or +inf, or needs log space."""
+        if _count_numbers(problem) * len(problem.words) > KEEP_ALL or _without_wrong_rows(problem)[1] is not None:
+            return None
+        layout = ChartLayout(problem.lengths, problem.words.shape[1])
+        chart = PCFGChart(problem, kind.rules(problem, layout, False, True))
+        log_z, suspect = chart.inside()
+        return None if suspect.any() else cls(problem, chart, log_z)
+
+    def gradients(self, scale: Tensor) -> Gradients:
+        """The gradients of log Z, times ``scale`` for each sentence."""
+        found = _spread(self.problem, self.chart, self.chart.outside(scale.double()))
+        if len(self.problem.roots) == 1:
+            return replace(found, roots=found.roots.sum(0, keepdim=True))
+        return found
 
 
 def build_problem(
@@ -177,9 +209,15 @@ def _in_logs(problem: PCFGProblem, kind: SolveKind, scale: Tensor, both_ways: bo
 
 def _chunks(problem: PCFGProblem) -> Iterator[tuple[Tensor, PCFGProblem]]:
     """The rows of the batch in blocks, and the problem of each."""
-    b, t, p = problem.words.shape
-    n = problem.rules[0].shape[1]
-    each = max(1, AT_ONCE // (t * (4 * n * n + 2 * p * n + 2 * t * n)))
+    b = len(problem.words)
+    each = max(1, AT_ONCE // _count_numbers(problem))
     for low in range(0, b, each):
         rows = torch.arange(low, min(low + each, b))
         yield rows, problem if each >= b else problem.take(rows)
+
+
+def _count_numbers(problem: PCFGProblem) -> int:
+    """The size of the tables for one sentence."""
+    _, t, p = problem.words.shape
+    n = problem.rules[0].shape[1]
+    return t * (4 * n * n + 2 * p * n + 2 * t * n)

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from catena.kernels.common.ops import as_array
+from catena.kernels.common.ops import as_array, as_lengths
 from catena.kernels.common.searches import RowSearches
 from catena.kernels.common.sums import RowSums
 from catena.kernels.common.threads import in_row_blocks
@@ -39,9 +39,7 @@ def log_partition_and_marginals(scores: Tensor, lengths: Tensor) -> tuple[Tensor
 def _sum(keep: bool, scores: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
     b, t, _, k = scores.shape
     array = as_array(scores)
-    sizes = as_array(lengths)
-    if sizes.min() < 0 or sizes.max() > t:
-        sizes = sizes.clip(0, t)
+    sizes = as_lengths(lengths, t)
     log_z = np.empty(b)
     spans = np.empty((b, t * (t + 1) // 2) if keep else (1, 1), array.dtype)
     lanes = max(1, min(LANES, b, ROOM // (t * t)))

@@ -43,6 +43,11 @@ class Lexicon:
         hash_names(blob, ends, keys)
         self._keys, self._values = _table(keys, np.arange(first, first + len(names), dtype=np.int32), len(names))
 
+    @property
+    def table(self) -> tuple[NDArray[np.uint64], IntegerArray]:
+        """The table of hashes, and the id in each of its slots."""
+        return self._keys, self._values
+
     def with_marks(self, marks: dict[str, int]) -> tuple[NDArray[np.uint64], IntegerArray]:
         """The table of hashes and ids, with ids for these names, too."""
         names = [name.encode() for name in marks]

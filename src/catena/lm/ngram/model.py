@@ -10,7 +10,7 @@ A model is a :class:`~catena.search.stepper.Stepper` whose states are integers, 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -273,9 +273,20 @@ class NgramModel(AutoregressiveLM[Tensor]):
 
     def score(self, sentences: Sequence[str]) -> list[float]:
         """The log-probability of each sentence, including its end. Tokens are separated by whitespace."""
+        if type(sentences) is list and len(sentences) == 1 and type(sentences[0]) is str:
+            try:
+                text = sentences[0].encode()
+            except UnicodeEncodeError:  # a lone surrogate
+                text = sentences[0].encode("utf-8", "surrogatepass")
+            return [self._score_text(text)]
         ids, ends, log_probs = self._walk(join_lines(sentences))
         starts = np.concatenate(([0], ends[:-1])) if len(ends) else ends
         return np.add.reduceat(log_probs, starts, dtype=np.float64).tolist() if len(ids) else []
+
+    @cached_property
+    def _score_text(self) -> Callable[[bytes], float]:
+        """The log-probability of one sentence of UTF-8."""
+        return self.packed.text_scorer(*self.lexicon.table, UNK, self.begin, self.end)
 
     def token_scores(self, sentence: str) -> list[tuple[str, float]]:
         """Every token of a sentence, and its end, with its log-probability; the unknown ones as ``<unk>``."""
