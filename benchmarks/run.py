@@ -124,6 +124,100 @@ def chain_many(quick: bool) -> dict[str, Turn]:
     return repeat_all(chain_runs(256, 64, 32), "catena", "pytorch-crf")
 
 
+@rows({"PCFG log Z and gradient, B4 L20, 20 + 20 symbols": "≥ 20"})
+def pcfg(quick: bool) -> dict[str, Turn]:
+    from structure_trees import grammar_runs
+
+    return repeat_all(grammar_runs(4, 20, 20, 20), "catena", "torch-struct")
+
+
+@rows({"span tree log Z and gradient, B8 L32": "≥ 30"})
+def span_tree(quick: bool) -> dict[str, Turn]:
+    from structure_trees import tree_runs
+
+    return repeat_all(tree_runs(8, 32, 1), "catena", "torch-struct")
+
+
+def _best_trees(b: int) -> dict[str, Turn]:
+    from structure_dependency import arcs_like, by_ufal, installed
+
+    from catena.structure.nonprojective import NonProjectiveTree
+
+    batches = arcs_like(64 * b, 32).detach().split(b)
+    runs = {"catena": lambda: [NonProjectiveTree(arcs, single_root=False).argmax() for arcs in batches]}
+    if installed("ufal.chu_liu_edmonds"):
+        peers = [by_ufal(arcs) for arcs in batches]
+        runs["ufal"] = lambda: [peer() for peer in peers]
+    return repeat_all(runs)
+
+
+@rows({"Chu-Liu/Edmonds, 64 calls, B1 L32": "≥ 1"})
+def best_tree_one(quick: bool) -> dict[str, Turn]:
+    return _best_trees(1)
+
+
+@rows({"Chu-Liu/Edmonds, 64 calls, B16 L32": "≥ 4"})
+def best_tree_many(quick: bool) -> dict[str, Turn]:
+    return _best_trees(16)
+
+
+# --- n-gram models and tokens -----------------------------------------------------------------------------------------
+
+
+def _wiki_lines(name: str) -> list[str]:
+    """Lines of WikiText-2, or made ones."""
+    data = os.environ.get("CATENA_DATA")
+    if data:
+        text = (Path(data) / "wikitext2_word" / f"wiki.{name}.tokens").read_text(encoding="utf-8")
+        return [" ".join(line.split()).replace("<unk>", "UNKNOWN") for line in text.splitlines() if line.strip()]
+    import classify_loglinear
+
+    words = [word for text in classify_loglinear.made_collections(0).values() for word in text.split()]
+    return [" ".join(words[low : low + 25]) for low in range(0, len(words), 25)]
+
+
+def _ngram_turns(words: slice) -> dict[str, Turn]:
+    from catena.lm.ngram.model import NgramModel
+
+    model = NgramModel.train(_wiki_lines("train"), order=3)
+    lines = [" ".join(line.split()[words]) for line in _wiki_lines("valid") if len(line.split()) > 5][:1000]
+    runs = {"catena": lambda: [model.score([line]) for line in lines]}
+    if importlib.util.find_spec("kenlm"):
+        import kenlm
+
+        with tempfile.TemporaryDirectory() as folder:
+            model.save_arpa(Path(folder) / "model.arpa")
+            peer = kenlm.Model(str(Path(folder) / "model.arpa"))
+        runs["kenlm"] = lambda: [peer.score(line) for line in lines]
+    return repeat_all(runs)
+
+
+@rows({"trigram scores, a sentence a call, 1,000 sentences": "≥ 1"})
+def ngram_sentence(quick: bool) -> dict[str, Turn]:
+    return _ngram_turns(slice(None))
+
+
+@rows({"trigram scores, three words a call, 1,000 calls": "≥ 0.3"})
+def ngram_words(quick: bool) -> dict[str, Turn]:
+    return _ngram_turns(slice(2, 5))
+
+
+@rows({"BPE tokens, a line a call, 1,000 lines": "≥ 0.98"})
+def bpe(quick: bool) -> dict[str, Turn]:
+    from catena.data.config import BpeTokenizerConfig
+    from catena.data.tokenizers.subwords import train_bpe
+
+    lines = _wiki_lines("valid")[:1000]
+    tokenizer = train_bpe(BpeTokenizerConfig(size=4000), lines)
+    peer = tokenizer._model
+    return repeat_all(
+        {
+            "catena": lambda: [tokenizer.tokens(line) for line in lines],
+            "tokenizers": lambda: [peer.encode(line, add_special_tokens=False).tokens for line in lines],
+        }
+    )
+
+
 # --- log-linear classifiers -------------------------------------------------------------------------------------------
 
 _LINES = 100_000, 20_000

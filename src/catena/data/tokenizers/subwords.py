@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from pathlib import Path
 
 import tokenizers
@@ -40,13 +41,24 @@ class SubwordTokenizer(Tokenizer):
     def settings(self) -> BpeTokenizerConfig | UnigramTokenizerConfig:
         return self._settings
 
+    @cached_property
+    def _names(self) -> list[str]:
+        """The name of each id, with gaps where the library has no token."""
+        vocabulary = self._model.get_vocab()
+        names = [""] * (1 + max(vocabulary.values(), default=-1))
+        for name, i in vocabulary.items():
+            names[i] = name
+        return names
+
     @property
     def symbols(self) -> tuple[str, ...]:
         vocabulary = self._model.get_vocab()
         return tuple(sorted(vocabulary, key=vocabulary.__getitem__))
 
     def tokens(self, text: str) -> list[str]:
-        return self._model.encode(_encodable(self._text(text)), add_special_tokens=False).tokens
+        # The fast variant computes neither offsets nor the names of tokens.
+        (found,) = self._model.encode_batch_fast([_encodable(self._text(text))], add_special_tokens=False)
+        return [*map(self._names.__getitem__, found.ids)]
 
     def join(self, tokens: Sequence[str]) -> str:
         return self._model.decoder.decode(list(tokens))

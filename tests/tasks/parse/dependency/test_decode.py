@@ -181,14 +181,15 @@ def test_several_roots_are_predicted_if_allowed() -> None:
 
 
 @pytest.mark.parametrize("loss", ["head", "margin"])
-def test_relations_gathered_a_few_heads_at_a_time_are_the_same(
+def test_relations_scored_a_few_heads_or_sentences_at_a_time_are_the_same(
     scores: ArcScores, loss: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = settings_of(loss, "nonprojective")
     options = RankedOptions(confidence=True)
     at_once = DependencyDecoder(settings, scores, NAMES).parses(options)
-    monkeypatch.setattr(decode, "AT_ONCE", 1)
-    assert DependencyDecoder(settings, scores, NAMES).parses(options) == at_once
+    for limit in ("AT_ONCE", "IN_CACHE"):
+        monkeypatch.setattr(decode, limit, 1)
+        assert DependencyDecoder(settings, scores, NAMES).parses(options) == at_once
 
 
 def test_too_long_sentences_are_rejected(scores: ArcScores, monkeypatch: pytest.MonkeyPatch) -> None:

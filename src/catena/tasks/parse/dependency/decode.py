@@ -33,6 +33,8 @@ from catena.tasks.parse.dependency.model import ArcScores
 
 AT_ONCE = 2**24
 """Maximum number of relation scores in memory."""
+IN_CACHE = 2**20
+"""Maximum number of relation scores, and of products before them, of the sentences that a CPU scores together."""
 MOST_SCORES = 2**28
 """Maximum number of relation scores of one sentence for k best."""
 LONGEST_PROJECTIVE_SUM = 1000
@@ -142,7 +144,7 @@ class DependencyDecoder:
                     f"relations, more than {MOST_SCORES:,}. Request only the best parse, or split the sentence."
                 )
             mask = None if self.allowed is None else self.allowed.relations[row, None, None, :n]
-            labels = self._log_weights(self._one(row, n).relations().float().cpu(), mask)
+            labels = self._log_weights(self._take(slice(row, row + 1), n).relations().float().cpu(), mask)
             tree = KINDS[self.settings.trees](
                 self.arcs[row, None, :n, :n], labels=labels, single_root=self.settings.single_root
             )
@@ -160,11 +162,21 @@ class DependencyDecoder:
 
     def _summarize(self) -> RelationSummary:
         b, n, _ = self.arcs.shape
+        size = n * len(self.names) * max(n, self.scores.heads.shape[-1])
+        rows = max(1, IN_CACHE // size) if self.scores.heads.is_cpu else max(1, b)
+        parts = [self._summarize_rows(slice(low, low + rows)) for low in range(0, max(1, b), rows)]
+        best, which, total = (torch.cat(x) for x in zip(*parts, strict=True))
+        return RelationSummary(best, which, total)
+
+    def _summarize_rows(self, rows: slice) -> tuple[Tensor, Tensor, Tensor]:
+        """The fields of the summary for some sentences."""
+        scores = self._take(rows)
+        b, n, _ = scores.arcs.shape
         step = max(1, AT_ONCE // (b * n * len(self.names)))
-        mask = None if self.allowed is None else self.allowed.relations[:, None]
+        mask = None if self.allowed is None else self.allowed.relations[rows, None]
         best, which, total = [], [], []
         for first in range(0, n, step):
-            weights = self._log_weights(self.scores.relations_from(first, min(n, first + step)).float(), mask)
+            weights = self._log_weights(scores.relations_from(first, min(n, first + step)).float(), mask)
             top = weights.max(-1)
             best.append(top.values.cpu())
             which.append(top.indices.to(torch.int32).cpu())
@@ -172,7 +184,7 @@ class DependencyDecoder:
                 total.append(torch.zeros(()).expand(top.values.shape))
             else:
                 total.append(weights.logsumexp(-1).cpu())
-        return RelationSummary(torch.cat(best, 1), torch.cat(which, 1), torch.cat(total, 1))
+        return torch.cat(best, 1), torch.cat(which, 1), torch.cat(total, 1)
 
     def _log_weights(self, relations: Tensor, mask: Tensor | None) -> Tensor:
         """The log-weights of relations from their scores, with a mask of those that a constraint allows."""
@@ -207,9 +219,10 @@ class DependencyDecoder:
             found.append(self._parse(own, relations[row, :n].tolist(), log_prob, confidence))
         return found
 
-    def _one(self, row: int, n: int) -> ArcScores:
-        s, at = self.scores, slice(row, row + 1)
-        return ArcScores(s.arcs[at, :n, :n], s.lengths[at], s.heads[at, :n], s.dependents[at, :n], s.biaffine)
+    def _take(self, rows: slice, n: int | None = None) -> ArcScores:
+        """The scores of some sentences, and of the first ``n`` nodes."""
+        s = self.scores
+        return ArcScores(s.arcs[rows, :n, :n], s.lengths[rows], s.heads[rows, :n], s.dependents[rows, :n], s.biaffine)
 
     def _at(self, table: Tensor, heads: Tensor) -> Tensor:
         """``table[b, heads[b, m], m]`` for every word; arbitrary if a head is -1."""

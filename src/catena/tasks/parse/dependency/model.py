@@ -41,14 +41,18 @@ class Biaffine(nn.Module):
 
     def forward(self, heads: Float[Tensor, "b h d"], dependents: Float[Tensor, "b m d"]) -> Float[Tensor, "b h m k"]:
         x, y = self._with_ones(heads, dependents)
-        turned = torch.einsum("bmj,kij->bimk", y, self.weight)
-        b, i, m, k = turned.shape
-        return (x @ turned.reshape(b, i, m * k)).reshape(b, x.shape[1], m, k)
+        # Axes in the order of the weights, so that nothing is copied: b m k i -> b (m k) i.
+        turned = self._turn(y).flatten(1, 2)
+        return (x @ turned.mT).unflatten(-1, (y.shape[1], -1))
 
     def pairs(self, heads: Float[Tensor, "b t d"], dependents: Float[Tensor, "b t d"]) -> Float[Tensor, "b t k"]:
         """The scores of each dependent with one given head."""
         x, y = self._with_ones(heads, dependents)
-        return (torch.einsum("btj,kij->btki", y, self.weight) @ x[..., None])[..., 0]
+        return (self._turn(y) @ x[..., None])[..., 0]
+
+    def _turn(self, y: Tensor) -> Tensor:
+        """The product of dependents with all weights, ``[b, m, k, i]``."""
+        return F.linear(y, self.weight.flatten(0, 1)).unflatten(-1, self.weight.shape[:2])
 
     def _with_ones(self, heads: Tensor, dependents: Tensor) -> tuple[Tensor, Tensor]:
         return F.pad(heads, (0, 1), value=1.0) if self.head_bias else heads, F.pad(dependents, (0, 1), value=1.0)
