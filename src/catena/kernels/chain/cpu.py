@@ -104,7 +104,7 @@ def weigh_pairs(tables: Any, times: Any, counts: Any) -> None:
 
 @jit("3", "3", "3", "1", "3")
 def count_pairs(tables: Any, a: Any, onward: Any, scale: Any, counts: Any) -> None:
-    """Expected pairs of few rows that share tables, each row times its scale, added to ``counts``, which is 0."""
+    """Expected pairs of few rows, each row times its scale, added to ``counts`` of its table, which is 0 before."""
     rows, t_most, k = a.shape
     each = rows // len(tables)
     for r in range(rows):
