@@ -23,7 +23,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import reduce
-from typing import Any, ClassVar, NamedTuple, TypeVar, cast
+from typing import ClassVar, NamedTuple, TypeVar, cast
 
 import torch
 from jaxtyping import Bool, Float, Int, Shaped
@@ -43,6 +43,7 @@ from catena.structure.tensors import (
     or_zeros,
     outside_inference_mode,
     value_and_grad,
+    vjp,
 )
 
 S = TypeVar("S", bound="StructuredDistribution")
@@ -552,7 +553,8 @@ class SemiringDistribution(StructuredDistribution):
         def total(*chosen: Tensor) -> Tensor:
             return mine._replaced(given, chosen).total(semiring)
 
-        value, pull = cast(Any, torch.func.vjp(total, *(cast(Tensor, tensors[i]) for i in given)))
+        with torch.no_grad():  # the scores are detached, so that nothing differentiates the result
+            value, pull = vjp(total, *(cast(Tensor, tensors[i]) for i in given))
 
         def spread(grad: Tensor) -> list[Tensor | None]:
             found: list[Tensor | None] = [None] * len(tensors)

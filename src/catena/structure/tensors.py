@@ -59,9 +59,33 @@ def map_tensors(function: Callable[[Tensor], Tensor], value: T) -> T:
 
 
 def value_and_grad(function: Callable[..., Tensor], inputs: Sequence[Tensor]) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """The value of a function and the gradients of its sum. torch.func composes with vmap, no_grad and itself."""
-    value, pull = cast(Any, torch.func.vjp(function, *inputs))
+    """The value of a function and the gradients of its sum. It composes with vmap, no_grad and itself."""
+    value, pull = vjp(function, *inputs)
     return value, pull(torch.ones_like(value))
+
+
+def vjp(function: Callable[..., Tensor], *inputs: Tensor) -> tuple[Tensor, Callable[[Tensor], tuple[Tensor, ...]]]:
+    """The value of a function, and the function that maps its gradient to gradients of the inputs."""
+    if not _is_plain():
+        return cast(Any, torch.func.vjp(function, *inputs))
+    with torch.enable_grad():
+        leaves = [x.detach().requires_grad_() for x in inputs]
+        value = function(*leaves)
+
+    def pull(gradient: Tensor) -> tuple[Tensor, ...]:
+        return torch.autograd.grad(value, leaves, gradient, retain_graph=True, materialize_grads=True)
+
+    return value.detach(), pull
+
+
+def _is_plain() -> bool:
+    """Whether nothing differentiates or transforms the result, so that torch.func is not needed.
+
+    torch.func imports torch's compiler, which takes longer than to predict a few sentences.
+    """
+    if torch.is_grad_enabled() or torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
+        return False
+    return torch.autograd.forward_ad._current_level < 0
 
 
 def fill_invalid_rows(structures: Tensor, spoiled: Tensor, front: int = 0) -> Tensor:
