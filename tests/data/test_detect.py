@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import random
 import struct
+import time
 from pathlib import Path
 
 import pytest
@@ -312,3 +314,14 @@ def test_constant_column_is_not_the_label(tmp_path: Path) -> None:
     rows = [f'"{i % 2 * 4}","NO_QUERY","user{i}","a longer text with the number {i} in it"' for i in range(30)]
     (tmp_path / "a.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
     assert "text = column 4, label = column 1" in detect_format(tmp_path / "a.csv").why
+
+
+@pytest.mark.parametrize("age", [0, 60])
+def test_file_that_is_written_again_is_detected_again(tmp_path: Path, age: int) -> None:
+    path = tmp_path / "data"
+    then = time.time() - age
+    for text, format in (('{"text": "a", "label": "b"}\n', "jsonl"), ("a b c d e f g h i j k l m n\n", "text")):
+        path.write_text(text.rstrip().ljust(40) + "\n", encoding="utf-8")
+        os.utime(path, (then, then))
+        then += age / 10
+        assert [detect_format(path).format for _ in range(2)] == [format, format]

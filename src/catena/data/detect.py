@@ -8,6 +8,7 @@ read.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
@@ -67,7 +68,13 @@ def detect_format(path: Path | str, encoding: str | None = None) -> DetectedForm
     if not path.is_file():
         return _detect(path, encoding)
     state = path.stat()
+    if time.time_ns() - state.st_mtime_ns < _SETTLED:
+        return _detect(path, encoding)
     return _detect_file(path, encoding, (state.st_ino, state.st_size, state.st_mtime_ns))
+
+
+_SETTLED = 2 * 10**9
+"""Age in nanoseconds from which a file that is written again has another time: clocks of file systems are coarse."""
 
 
 @lru_cache(maxsize=8)

@@ -100,7 +100,7 @@ class RecordFile:
 
     def _record(self, row: Row) -> tuple[Record, str | None, bool]:
         """The record of a row, the reason to drop it, if any, and whether its form is damaged."""
-        values: dict[str, Any] = {role.name: None for role in self.roles}
+        values: dict[str, Any] = dict.fromkeys(self._names)
         if row.problem is not None:
             return Record(values, row.place), row.problem, row.damaged
         problem = None
@@ -118,6 +118,10 @@ class RecordFile:
         return Record(values, row.place, others), problem, False
 
     @cached_property
+    def _names(self) -> tuple[str, ...]:
+        return tuple(role.name for role in self.roles)
+
+    @cached_property
     def _used(self) -> frozenset[str]:
         """The columns that are read."""
         return frozenset(column for choice in self.choices.values() for column in choice.columns)
@@ -128,8 +132,11 @@ class RecordFile:
             return None
         if choice.one_hot:
             return tuple(name for name in choice.columns if str(row.values.get(name)).strip() in _ONES)
-        found = [lookup(row.values, column) for column in choice.columns]
-        value = next((one for one in found if one is not None), None)
+        value = None
+        for column in choice.columns:
+            value = row.values[column] if column in row.values else lookup(row.values, column)
+            if value is not None:
+                break
         if choice.lists and isinstance(value, str):
             raise ValueError(f"with a text instead of a list of {role.name}")
         if role.is_list:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal
@@ -124,9 +124,9 @@ class Splits:
         if self.by == "random":
             chosen = Randomness(self.seed).numpy(name).permutation(len(rows))[:count]
             return _parted(rows, chosen)
-        own = [keys[i] for i in rows]
+        own = [keys[i] for i in rows.tolist()]
         if self.by == "stratified" and labels is not None:
-            return _parted(rows, _stratified(own, [labels[i] for i in rows], count, name))
+            return _parted(rows, _stratified(own, [labels[i] for i in rows.tolist()], count, name))
         return _parted(rows, _smallest(own, count, name))
 
     def _fold(
@@ -172,17 +172,21 @@ def _by_hash(keys: Sequence[str], salt: str) -> list[int]:
 
 def _smallest(keys: Sequence[str], count: int, salt: str) -> list[int]:
     """The ``count`` indices with the smallest hashes; equal keys are taken together or not at all if possible."""
-    groups = [list(own) for _, own in groupby(_by_hash(keys, salt), key=keys.__getitem__)]
+    order = _by_hash(keys, salt)  # equal keys are neighbors
     chosen: list[int] = []
-    for group in groups:
+    for group in _groups(order, keys):
         if len(chosen) + len(group) <= count:
             chosen += group
         if len(chosen) == count:
             break
     if chosen:
         return chosen
-    smallest = min(groups, key=len)  # every group is larger than the set
+    smallest = min(_groups(order, keys), key=len)  # every group is larger than the set
     return smallest if len(smallest) < len(keys) else smallest[:count]
+
+
+def _groups(order: Sequence[int], keys: Sequence[str]) -> Iterator[list[int]]:
+    return (list(own) for _, own in groupby(order, key=keys.__getitem__))
 
 
 def _stratified(keys: Sequence[str], labels: Sequence[object], count: int, salt: str) -> list[int]:

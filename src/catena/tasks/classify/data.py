@@ -213,8 +213,8 @@ def split_texts(
             "test": parts.get("test", train[index == 2]),
         }
     splits = config.data.splits(has_dev="dev" in parts, has_test="test" in parts, seed=config.seed)
-    keys = [f"{hashes[i]:x}" for i in train]
-    index = splits.rows(keys, [labels[i] for i in train], fold=config.data.fold)
+    keys = [f"{value:x}" for value in np.asarray(hashes, np.uint64)[train].tolist()]
+    index = splits.rows(keys, [labels[i] for i in train.tolist()], fold=config.data.fold)
     found = {"train": train[index.train], "dev": train[index.dev], "test": train[index.test]}
     return {name: parts.get(name, rows) if name != "train" else rows for name, rows in found.items()}
 

@@ -144,7 +144,7 @@ class _LabelList(Sequence[tuple[str, ...]]):
     """The labels of each text, by its index."""
 
     def __init__(self, sets: list[tuple[str, ...]], gold: np.ndarray) -> None:
-        self.sets, self.gold = sets, gold
+        self.sets, self.gold = sets, gold.tolist()
 
     def __getitem__(self, i: Any) -> Any:
         return self.sets[self.gold[i]]
