@@ -320,8 +320,12 @@ def test_constant_column_is_not_the_label(tmp_path: Path) -> None:
 def test_file_that_is_written_again_is_detected_again(tmp_path: Path, age: int) -> None:
     path = tmp_path / "data"
     then = time.time() - age
-    for text, format in (('{"text": "a", "label": "b"}\n', "jsonl"), ("a b c d e f g h i j k l m n\n", "text")):
-        path.write_text(text.rstrip().ljust(40) + "\n", encoding="utf-8")
-        os.utime(path, (then, then))
+    found = []
+    for name, text in (("first", '{"text": "a", "label": "b"}'), ("second", "1\tTo be, or not to be")):
+        for place in (path, tmp_path / name):
+            place.write_text(text.ljust(40) + "\n", encoding="utf-8")
+            os.utime(place, (then, then))
         then += age / 10
-        assert [detect_format(path).format for _ in range(2)] == [format, format]
+        found.append(detect_format(path).format)
+        assert found[-1] == detect_format(tmp_path / name).format
+    assert found[0] != found[1]
