@@ -104,6 +104,7 @@ class LinearLearner(Learner):
             order = generator.permutation(len(rows))
             for m in range(len(self.weights)):
                 self.total += self._learn(m, rows, gold, index, order)
+            del rows, gold, index, order  # before the next ones are loaded
         if not np.isfinite(self.total):
             raise DivergedError(
                 f"The weights diverged in pass {self.passes + 1} with learning_rate = "

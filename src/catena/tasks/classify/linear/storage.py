@@ -129,12 +129,19 @@ class StoredTexts:
 
     def gather(self, chunks: np.ndarray) -> tuple[FeatureRows, np.ndarray, np.ndarray]:
         """The features, the gold sets and the indices of the texts of several chunks."""
-        parts = [self.read(int(chunk)) for chunk in chunks]
-        ids = np.concatenate([rows.ids for rows, _ in parts])
-        first = row_starts(np.concatenate([np.diff(rows.first) for rows, _ in parts]))
-        ends = self.features.ends
-        index = np.concatenate([np.arange(ends[int(c)][0], ends[int(c) + 1][0]) for c in chunks])
-        return FeatureRows(ids, first), np.concatenate([gold for _, gold in parts]), index
+        begins, ends = np.array(self.features.ends)[chunks], np.array(self.features.ends)[chunks + 1]
+        n_rows, n_values = (ends - begins).sum(0).tolist()
+        ids, first = np.empty(n_values, np.int32), np.zeros(n_rows + 1, np.int64)
+        gold, index = np.empty(n_rows, np.int32), np.empty(n_rows, np.int64)
+        row = value = 0
+        for chunk, begin in zip(chunks.tolist(), begins[:, 0].tolist(), strict=True):
+            rows, own = self.read(chunk)
+            place = slice(row, row + len(rows))
+            ids[value : value + len(rows.ids)] = rows.ids
+            first[row + 1 : row + len(rows) + 1] = rows.first[1:] + value
+            gold[place], index[place] = own, np.arange(begin, begin + len(rows))
+            row, value = row + len(rows), value + len(rows.ids)
+        return FeatureRows(ids, first), gold, index
 
     def groups(self, order: np.ndarray) -> Iterator[np.ndarray]:
         """Consecutive chunks of ``order``, of about ``WHOLE`` feature ids together."""
