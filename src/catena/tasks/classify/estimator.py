@@ -98,15 +98,19 @@ class TextClassifier(Estimator, task="classify"):
             An array of labels; with several labels per text, a list of lists or an indicator matrix, as in ``fit``.
         """
         values = dict(zip(self._fitted_classes().names, self._classes.values, strict=True))
-        labels = [[values[name] for name in row] for row in self._predict_names(x, threshold)]
+        names = self._predict_names(x, threshold)
+        if self._classes.form == "single":
+            return self._as_array([values[row[0]] if row else None for row in names])
+        labels = [[values[name] for name in row] for row in names]
         if self._classes.form == "sets":
             return labels
-        if self._classes.form == "indicator":
-            table = np.zeros((len(labels), len(self.classes_)), np.int64)
-            for i, row in enumerate(labels):
-                table[i, row] = 1
-            return table
-        single = [row[0] if row else None for row in labels]
+        table = np.zeros((len(labels), len(self.classes_)), np.int64)
+        for i, row in enumerate(labels):
+            table[i, row] = 1
+        return table
+
+    def _as_array(self, single: list[Any]) -> np.ndarray:
+        """Labels in the type of the training labels; None for a text without one."""
         found = np.empty(len(single), object)
         found[:] = single
         return found if None in single else found.astype(self.classes_.dtype)

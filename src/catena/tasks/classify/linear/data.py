@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,11 @@ from catena.data.config import FeatureConfig
 from catena.data.examples import LabeledText
 from catena.data.tokenize import Tokenizer
 from catena.errors import DataError
-from catena.tasks.base import blocks
 from catena.tasks.classify.config import ClassifyConfig
 from catena.tasks.classify.data import hash_text, is_split_by_limits, split_by_limits, split_texts, why_unusable
 from catena.tasks.classify.linear.features import BagFeatures, FeatureRows, HashedNgrams, NgramCounter
 from catena.tasks.classify.linear.storage import RowSpool, Spool, StoredTexts
-from catena.tasks.classify.linear.symbols import SymbolReader, SymbolRows, flatten, hash_symbol, take_rows
+from catena.tasks.classify.linear.symbols import SymbolReader, SymbolRows, hash_symbol, take_rows
 from catena.tasks.sources import Sources
 
 PARTS = ("train", "dev", "test")
@@ -81,6 +81,25 @@ class _Numbers(dict[str, int]):
         return self[name]
 
 
+class _Chunk:
+    """Texts that are stored together, in lists of integers: lists of lists take Python's garbage collector as long as
+    reading the texts."""
+
+    def __init__(self) -> None:
+        self.n_read = 0
+        self.symbols: list[int] = []
+        self.singles: list[int] = []
+        self.ends, self.single_ends = [0], [0]
+        self.gold: list[int] = []
+        self.hashes: list[int] = []
+
+    def add(self, symbols: list[int], singles: list[int]) -> None:
+        self.symbols += symbols
+        self.ends.append(len(self.symbols))
+        self.singles += singles
+        self.single_ends.append(len(self.singles))
+
+
 class _Builder:
     """Reads texts into a :class:`SymbolStore`."""
 
@@ -98,27 +117,29 @@ class _Builder:
         """Store the usable texts of a part; the others are dropped and counted."""
         data = self.config.data
         limit = None if data.too_long == "cut" else data.max_length
-        for block in blocks(sources.read(part), _CHUNK):
-            rows: list[list[int]] = []
-            grams: list[list[int]] = []
-            used: list[LabeledText] = []
-            for example in block:
-                row, own = self.reader.read_text(example.text)
+        examples = sources.read(part)
+        while True:
+            chunk = _Chunk()
+            for example in islice(examples, _CHUNK):
+                chunk.n_read += 1
+                row, grams = self.reader.read_text(example.text)
                 if reason := why_unusable(example, row, self.config, part, limit):
                     sources.counter.drop(reason, example.place, example.text)
                     continue
-                rows.append(row[: data.max_length])
-                grams.append(own)
-                used.append(example)
-            self._store(rows, grams, used)
+                chunk.add(row[: data.max_length], grams)
+                chunk.gold.append(self.sets.setdefault(example.labels, len(self.sets)))
+                if self.needs_hashes:
+                    chunk.hashes.append(hash_text(example.text))
+            if not chunk.n_read:
+                return
+            self._store(chunk)
 
-    def _store(self, rows: list[list[int]], grams: list[list[int]], used: list[LabeledText]) -> None:
-        self.symbols.append(*flatten(rows))
-        self.singles.append(*flatten(grams))
-        sets = self.sets
-        self.gold.append(np.array([sets.setdefault(example.labels, len(sets)) for example in used], np.int32))
+    def _store(self, chunk: _Chunk) -> None:
+        self.symbols.append(np.array(chunk.symbols, np.int32), np.array(chunk.ends, np.int64))
+        self.singles.append(np.array(chunk.singles, np.int32), np.array(chunk.single_ends, np.int64))
+        self.gold.append(np.array(chunk.gold, np.int32))
         if self.needs_hashes:
-            self.hashes.append(np.array([hash_text(example.text) for example in used], np.uint64))
+            self.hashes.append(np.array(chunk.hashes, np.uint64))
 
     def finish(self, ranges: dict[str, range]) -> SymbolStore:
         sets, n = list(self.sets), len(self.gold)

@@ -56,14 +56,14 @@ def row_starts(sizes: Sequence[int] | np.ndarray) -> np.ndarray:
     return np.concatenate(([0], np.cumsum(np.asarray(sizes, np.int64)))).astype(np.int64)
 
 
-class _Chunks(dict[str, list[int]]):
+class _Chunks(dict[str, tuple[int, ...]]):
     """The symbols of chunks of texts, computed when they are first needed."""
 
-    def __init__(self, compute: Callable[[str], list[int]]) -> None:
+    def __init__(self, compute: Callable[[str], Iterable[int]]) -> None:
         self.compute = compute
 
-    def __missing__(self, chunk: str) -> list[int]:
-        found = self.compute(chunk)
+    def __missing__(self, chunk: str) -> tuple[int, ...]:
+        found = tuple(self.compute(chunk))
         if len(chunk) <= _LONGEST_CACHED:
             if len(self) >= _MOST_CACHED:
                 self.clear()
@@ -90,22 +90,29 @@ class SymbolReader:
 
     def read(self, texts: Iterable[str]) -> SymbolRows:
         """The symbols of texts, cut to the maximum length."""
-        rows = []
-        singles = []
+        # One list for all texts: Python's garbage collector visits every list of a text.
+        symbols: list[int] = []
+        singles: list[int] = []
+        ends, single_ends = [0], [0]
+        known, longest = self._tokens.__getitem__, self.max_length
         for text in texts:
-            row, grams = self.read_text(text)
-            rows.append(row if len(row) <= self.max_length else row[: self.max_length])
-            singles.append(grams)
-        return SymbolRows(*flatten(rows), *flatten(singles))
+            symbols.extend(chain.from_iterable(map(known, self.tokenizer.chunks(text))))
+            if len(symbols) - ends[-1] > longest:
+                del symbols[ends[-1] + longest :]
+            ends.append(len(symbols))
+            if self.settings.characters:
+                singles += self._character_grams(text)
+            single_ends.append(len(singles))
+        rows = np.array(symbols, np.int32), np.array(ends, np.int64)
+        return SymbolRows(*rows, np.array(singles, np.int32), np.array(single_ends, np.int64))
 
     def read_text(self, text: str) -> tuple[list[int], list[int]]:
         """The symbols of all tokens of a text, and of the character n-grams inside the tokens that are kept."""
         row = list(chain.from_iterable(map(self._tokens.__getitem__, self.tokenizer.chunks(text))))
-        grams: list[int] = []
-        if self.settings.characters:
-            for token in self.tokenizer.tokens(text)[: self.max_length]:
-                grams += self._grams[token]
-        return row, grams
+        return row, self._character_grams(text) if self.settings.characters else []
+
+    def _character_grams(self, text: str) -> list[int]:
+        return [gram for token in self.tokenizer.tokens(text)[: self.max_length] for gram in self._grams[token]]
 
     def _character_symbols(self, token: str) -> list[int]:
         return [
@@ -117,9 +124,3 @@ def hash_symbol(name: str) -> int:
     """A hash of 32 bits that is the same on every machine, as a signed integer."""
     value = zlib.crc32(name.encode("utf-8", "surrogatepass"))
     return value - 2**32 if value >= 2**31 else value
-
-
-def flatten(rows: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of integers as one flat array, and where each row begins."""
-    first = row_starts(list(map(len, rows)))
-    return np.fromiter(chain.from_iterable(rows), np.int32, int(first[-1])), first
