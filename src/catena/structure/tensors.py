@@ -73,7 +73,9 @@ def vjp(function: Callable[..., Tensor], *inputs: Tensor) -> tuple[Tensor, Calla
         value = function(*leaves)
 
     def pull(gradient: Tensor) -> tuple[Tensor, ...]:
-        return torch.autograd.grad(value, leaves, gradient, retain_graph=True, materialize_grads=True)
+        with torch.enable_grad():  # a scalar: torch imports sympy to compare the shapes of a value and its gradient
+            total = (value * gradient).sum()
+        return torch.autograd.grad(total, leaves, retain_graph=True, materialize_grads=True)
 
     return value.detach(), pull
 
