@@ -9,8 +9,10 @@ from typing import Any
 from catena.data.column_values import (
     are_written_integers,
     is_date,
+    is_id,
     is_label_column,
     is_number,
+    is_quantity,
     one_hot_columns,
     pair_by_values,
     repeats,
@@ -168,8 +170,9 @@ def _by_values(
             if both is not None and (not has_header or _repeats(both[1], rows)):
                 text, label = (ColumnChoice((name,), "values") for name in both)
                 return {**chosen, "text": text, "label": label}
-        if len(rest) == 1 and not is_number([lookup(row, rest[0]) for row in rows]):
-            return {**chosen, "text": ColumnChoice((rest[0],), "values")}
+        others = [name for name in rest if not is_id([lookup(row, name) for row in rows])]
+        if len(others) == 1 and not is_number([lookup(row, others[0]) for row in rows]):
+            return {**chosen, "text": ColumnChoice((others[0],), "values")}
     if "label" in wanted and "label" not in chosen and "text" in chosen:
         if hot := one_hot_columns(rest, rows):
             return {**chosen, "label": ColumnChoice(hot, "values", one_hot=True)}
@@ -208,8 +211,12 @@ def _missing(
         problem = f"{where} has {len(names)} columns without names, and the values do not show which is the {role.name}"
         return NoColumnError(f"{problem}. Pass its number, as in {option} 1.", role.name)
     likely = _likely(role, names, rows, chosen)
-    example = likely or next((name for name in names if name.strip()), "NAME")
+    taken = {column for choice in chosen.values() for column in choice.columns}
+    example = likely or next((name for name in names if name.strip() and name not in taken), "NAME")
     why = f" {likely!r} repeats like a label." if likely and role.name == LABEL.name else ""
+    rest = [name for name in names if name not in taken]
+    if role.name == LABEL.name and len(rest) == 1 and is_quantity(strings(lookup(row, rest[0]) for row in rows)):
+        why = f" {rest[0]!r} has numbers, which 'catena train regress' predicts."
     hint = f" Pass {option} {_quoted(example)}." if likely else f" Pass its name, as in {option} {_quoted(example)}."
     pair = " and --target-column" if role.name in (SOURCE.name, TARGET.name) else ""
     if pair:

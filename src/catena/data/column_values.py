@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import regex
@@ -20,6 +21,8 @@ _FEW = 20
 _NO_BLANKS = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]")
 _NUMBER = re.compile(r"[-+]?\d+([.,]\d+)?([eE][-+]?\d+)?")
 _DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}.*")
+_NUMBERED = re.compile(r"([^\W\d]+[-_#:./ ]?)\d+")
+_HEX = re.compile(r"(?=.*\d)[0-9a-f]{8}[0-9a-f-]*", re.IGNORECASE)
 _LICENSE = re.compile(r"CC[- ]BY|tatoeba\.org|Attribution:", re.IGNORECASE)
 
 
@@ -54,7 +57,7 @@ def is_label_column(labels: Sequence[Any], texts: Sequence[Any], *, is_first: bo
         is_first: whether the labels are before the texts.
     """
     names, bodies = strings(labels, MISSING), strings(texts)
-    if not names or not bodies or len(set(names)) > len(set(bodies)):
+    if not names or not bodies or len(set(names)) > len(set(bodies)) or is_id(names):
         return False
     if mean_words(names) > max(1.5, mean_words(bodies)):
         return False
@@ -92,15 +95,37 @@ def text_and_label(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> t
 
 
 def pair_by_values(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> tuple[str, str] | None:
-    """The two columns of texts of a table without names: all others are numbers, dates or attributions."""
-    if len(names) == 2:
-        return names[0], names[1]
+    """The two columns of texts of a table without names: all others are ids, measures or attributions.
+
+    A number that repeats may be the class of the texts, so that they are not a pair.
+    """
     columns = {name: strings(row.get(name) for row in rows) for name in names}
+    if len(names) == 2:
+        return None if any(map(is_id, columns.values())) else (names[0], names[1])
     texts = [name for name, values in columns.items() if is_wordy(values) and not _is_attribution(values)]
-    others = [name for name in names if name not in texts]
-    if len(texts) == 2 and all(_is_attribution(columns[name]) or is_number(columns[name]) for name in others):
+    others = [columns[name] for name in names if name not in texts]
+    if len(texts) == 2 and all(_is_attribution(values) or is_id(values) or _is_measure(values) for values in others):
         return texts[0], texts[1]
     return None
+
+
+def _is_measure(values: Sequence[str]) -> bool:
+    """Whether values are numbers, and either all equal or too different for classes."""
+    return is_number(values) and (len(set(values)) == 1 or not repeats(values))
+
+
+def is_id(values: Sequence[Any]) -> bool:
+    """Whether values identify records: all different, and numbers that count up, or one prefix and a number, or hex."""
+    found = strings(values, MISSING)
+    if len(found) < 3 or len(set(found)) < len(found):
+        return False
+    if all(value.isdecimal() for value in found):
+        numbers = list(map(int, found))
+        return len(found) >= _FEW or min(numbers) >= 100 or all(b == a + 1 for a, b in pairwise(numbers))
+    if all(_HEX.fullmatch(value) for value in found):
+        return True
+    numbered = [_NUMBERED.fullmatch(value) for value in found]
+    return all(numbered) and len({match[1] for match in numbered if match}) == 1
 
 
 def _is_attribution(values: Sequence[str]) -> bool:
@@ -133,13 +158,13 @@ def is_quantity(values: Sequence[str]) -> bool:
 
 
 def one_hot_columns(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """The columns whose values are all 0 or 1, if there are two or more and some value is 1."""
+    """The columns whose values are all 0 or 1, or true or false, if there are two or more and some value is 1."""
     found = []
     for name in names:
         values = strings((row.get(name) for row in rows), MISSING)
-        if values and all(re.fullmatch(r"[01](\.0+)?", value) for value in values):
+        if values and all(re.fullmatch(r"[01](\.0+)?|true|false", value, re.IGNORECASE) for value in values):
             found.append(name)
-    ones = any(str(row.get(name)).startswith("1") for row in rows for name in found)
+    ones = any(str(row.get(name)).strip()[:1] in ("1", "t", "T") for row in rows for name in found)
     return tuple(found) if len(found) > 1 and ones else ()
 
 

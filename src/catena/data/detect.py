@@ -28,13 +28,13 @@ from catena.data.readers.format_rules import (
     dictionary_rule,
     fasttext_rule,
     first_word_rule,
-    has_span_tags,
+    has_tagged_words,
     slash_rule,
     text_rule,
     vectors_rule,
 )
 from catena.data.readers.layout import TableCandidate, find_layout
-from catena.data.readers.objects import parse_object
+from catena.data.readers.objects import SeveralTablesError, parse_object
 from catena.data.readers.rows import to_rows
 from catena.data.readers.sample import Sample, list_names, take_sample
 from catena.data.roles import known_roles
@@ -48,6 +48,8 @@ _OTHER_KINDS = (
     ((".yaml", ".yml"), "YAML", "Convert it to JSON"),
     ((".po", ".pot"), "a message catalog of gettext", "Convert it to TMX or CSV, for example with po2tmx or po2csv"),
     ((".srt", ".vtt"), "subtitles with times", "Remove the numbers and times"),
+    ((".sql",), "statements of SQL", "Export the table as CSV"),
+    ((".html", ".htm"), "a web page (HTML)", "Extract the text first, for example with lynx -dump"),
 )
 """Files of text with markup that Catena does not read: how their names end, what they are, and the cure."""
 _EVEN = 0.9
@@ -186,6 +188,8 @@ def _markup_rule(sample: Sample, encoding: str | None) -> DetectedFormat | None:
             text = "pass --input-format text to read each of its lines as a text"
             return unknown(f"{sample.path} is {kind}. {cure}, or {text}.")
     first = sample.filled[0].lstrip().lower()
+    if re.match(r"insert\s+into\s|create\s+table\s", first):
+        return unknown(f"{sample.path} is statements of SQL. Export the table as CSV.")
     if not first.startswith(("<?xml", "<!doctype", "<html", "<tmx")):
         return None
     start = "\n".join(sample.filled[:20]).lower()
@@ -213,6 +217,8 @@ def _json_rule(sample: Sample, encoding: str | None) -> DetectedFormat | None:
         return _of_table(open_table(path, "jsonl", {}, encoding), "jsonl", "JSON lines")
     try:
         return _of_table(open_table(path, "json", {}, encoding), "json", "a JSON document")
+    except SeveralTablesError as error:
+        return unknown(str(error))
     except FormatError as error:
         if not named and not good and not _is_json(sample):
             return None
@@ -232,8 +238,13 @@ def _named_table_rule(sample: Sample, encoding: str | None) -> DetectedFormat | 
     kind = "csv" if sample.is_named(".csv") else "tsv" if sample.is_named(".tsv", ".tab") else None
     if kind is None:
         return None
-    if kind == "tsv" and has_span_tags(sample):
+    if kind == "tsv" and has_tagged_words(sample):
         return columns_rule(sample)
+    if kind == "csv" and has_tagged_words(sample, ","):
+        return unknown(
+            f"{sample.path} has a word and its tag in each row, and blank lines between the sentences. Separate the "
+            f"fields by tabs instead of commas and name the file .conll, or add a column sentence_id."
+        )
     if kind == "tsv" and not any("\t" in line for line in sample.filled):
         return None if not known_roles([sample.filled[0]]) else _table(sample, "csv", encoding)
     return _table(sample, kind, encoding)
@@ -245,7 +256,7 @@ def _table_rule(sample: Sample, encoding: str | None) -> DetectedFormat | None:
     if found is None or found.width < 2:
         return None
     layout = found.layout
-    if layout.delimiter in ("\t", "|||") or layout.boxed or layout.delimiter == " ":
+    if layout.delimiter in ("\t", "|||", " ", "|") or layout.boxed:
         is_table = found.evenness >= _EVEN or sample.most(round(found.evenness * len(found.filled)), sample.filled)
         is_table |= layout.header is not None and len(known_roles(layout.names)) > 1 and found.evenness >= 0.5
     else:

@@ -13,6 +13,12 @@ from catena.data.splits import Splits
 _IMBALANCE = 10
 """The ratio of the most frequent to the rarest label above which labels are reported as unbalanced."""
 _SEPARATORS = (";", "|", ",", "/", "+")
+_LIST_SEPARATORS = (";", "|", ",")
+"""Separators after which a part that is also a label of its own shows several labels."""
+_PLACEHOLDERS = frozenset(
+    ("-", "--", "?", ".", "none", "nil", "undefined", "missing", "unknown", "unlabeled", "tbd", "todo")
+)
+"""Labels, in lower case, that often mean that the label is missing."""
 _LEAK = 0.5
 """Fraction of texts that contain their label from which it is reported."""
 _ENOUGH = 10
@@ -65,6 +71,7 @@ class LabelTroubles:
         yield from self._numbers(multilabel)
         yield from self._rarity()
         yield from self._spelling()
+        yield from self._placeholders()
         yield from self._cells(multilabel)
         if self._n_words >= _ENOUGH and self._leaks.count >= _LEAK * self._n_words:
             message = f"{self._leaks.count:,} of {self._n_words:,} texts contain their own label, so it may be leaked"
@@ -125,6 +132,17 @@ class LabelTroubles:
                 "invisible-labels", "warning", message, self.invisible_lines.count, tuple(self.invisible_lines.first)
             )
 
+    def _placeholders(self) -> Iterator[Finding]:
+        names = [label for label in self.counts if label.casefold() in _PLACEHOLDERS]
+        if names and len(names) < len(self.counts):
+            listed = " and ".join(map(repr, names))
+            message = (
+                f"{sum(self.counts[name] for name in names):,} texts have the label {listed}, which is learned as a"
+            )
+            message += " class; if it means that the label is missing, leave these cells empty"
+            lines = tuple(self.first_line[label] for label in names[:FEW])
+            yield Finding("placeholder-label", "warning", message, len(names), lines)
+
     def _cells(self, multilabel: bool) -> Iterator[Finding]:
         """Labels that are several labels with a separator between them."""
         if multilabel:
@@ -133,7 +151,9 @@ class LabelTroubles:
             joined = [label for label in self.counts if separator in label.strip(separator)]
             parts = Counter(part for label in joined for part in set(_split(label, separator)))
             repeated = [part for part, n in parts.items() if part in self.counts or n > 1]
-            if joined and len(repeated) == len(parts) < len(self.counts):
+            is_list = len(repeated) == len(parts) < len(self.counts)
+            extended = separator in _LIST_SEPARATORS and any(part in self.counts for part in parts)
+            if joined and (is_list or extended):
                 n_cells = sum(self.counts[label] for label in joined)
                 message = (
                     f"{n_cells:,} cells seem to have several labels, such as {joined[0]!r}; pass --multilabel "

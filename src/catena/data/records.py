@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from catena.data.column_choice import choose_columns, lookup
+from catena.data.column_values import is_id
 from catena.data.detect import detect_format
 from catena.data.examples import LabeledText, ParallelText, SourceLocation, Text
 from catena.data.readers.format import UNKNOWN, DetectedFormat
@@ -131,7 +132,9 @@ class RecordFile:
         if choice is None:
             return None
         if choice.one_hot:
-            return tuple(name for name in choice.columns if str(row.values.get(name)).strip() in _ONES)
+            prefix = _common_parent(choice.columns)
+            ones = (name for name in choice.columns if str(row.values.get(name)).strip() in _ONES)
+            return tuple(name.removeprefix(prefix) for name in ones)
         value = None
         for column in choice.columns:
             value = row.values[column] if column in row.values else lookup(row.values, column)
@@ -185,6 +188,14 @@ class RecordFile:
 _UNKNOWN: Any = object()
 _MOST_LISTS = 10_000
 """Maximum number of strings whose lists are remembered."""
+
+
+def _common_parent(columns: Sequence[str]) -> str:
+    """The object that holds all columns, with its dot, as in ``cats.spam`` and ``cats.ham``; otherwise nothing."""
+    parents = {column.rpartition(".")[0] for column in columns}
+    return f"{parents.pop()}." if len(parents) == 1 and "" not in parents else ""
+
+
 _ONES = frozenset(("1", "1.0", "true", "True", "TRUE"))
 _REJECTED = frozenset(("reject", "ignore"))
 REJECTED = "rejected in Prodigy"
@@ -267,7 +278,9 @@ def open_records(
 def _is_label_and_text(table: Table, roles: Sequence[Role], given: Mapping[str, str]) -> bool:
     """Whether a table is lines of label<TAB>text by convention, though its few values do not show it."""
     is_plain = table.layout is not None and table.layout.delimiter == "\t" and not table.has_header
-    return is_plain and len(table.names) == 2 and not given and {role.name for role in roles} <= {"text", "label"}
+    if not is_plain or len(table.names) != 2 or given or not {role.name for role in roles} <= {"text", "label"}:
+        return False
+    return not is_id([row.get(table.names[0]) for row in table.sample])
 
 
 def read_records(

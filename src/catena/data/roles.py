@@ -166,7 +166,8 @@ def known_roles(names: Sequence[str]) -> dict[str, str]:
 # --- pairs ------------------------------------------------------------------------------------------------------------
 
 _PAIRS = (
-    ("source", "target"), ("src", "tgt"), ("src", "trg"), ("instruction", "output"), ("input", "output"),
+    ("source", "target"), ("src", "tgt"), ("src", "trg"), ("src", "ref"), ("source", "reference"),
+    ("instruction", "output"), ("input", "output"),
     ("text", "summary"), ("word", "pronunciation"), ("word", "ipa"), ("word", "transcription"), ("grapheme", "phoneme"),
     ("graphemes", "phonemes"), ("lemma", "form"),
 )  # fmt: skip

@@ -12,7 +12,7 @@ from catena.data.files import open_text
 from catena.data.readers import dialogue_lines, folders, line_records, objects, tmx, workbook
 from catena.data.readers.arrow import ArrowTable
 from catena.data.readers.delimited import TableLayout, split_records
-from catena.data.readers.layout import TableCandidate, find_layout, with_header
+from catena.data.readers.layout import TableCandidate, find_layout, named_delimiter, with_header
 from catena.data.readers.rows import Row, to_rows
 
 SAMPLE_ROWS = 2000
@@ -123,7 +123,7 @@ def _delimited(path: Path, format: str, layout: TableLayout | None, encoding: st
 def _from_header(lines: Iterator[tuple[int, str]], layout: TableLayout) -> Iterator[tuple[int, str]]:
     """The lines without ``sep=;``, which is not a record."""
     for number, line in lines:
-        if number > 1 or not line.lower().startswith("sep=") or len(line.strip()) != 5:
+        if number > 1 or named_delimiter(line) is None:
             yield number, line
 
 

@@ -7,14 +7,18 @@ tests/data/test_task_rules.py.
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from catena.data.column_choice import choose_columns, lookup
 from catena.data.column_values import (
     SENTENCE,
+    is_id,
     is_quantity,
+    is_wordy,
     mean_words,
     pair_by_values,
     repeats,
@@ -250,11 +254,29 @@ def _unnamed_pairs(table: Table) -> TaskGuess | None:
     names = [name for name in table.names if any(strings([lookup(row, name)]) for row in table.sample)]
     if table.has_header or len(names) < 2 or (pair := pair_by_values(names, table.sample)) is None:
         return None
+    if _are_numbered([str(row.get(pair[0]) or "") for row in table.sample]):
+        why = f"{table.path} has turns with their number in the dialogue, as in ParlAI. Remove the numbers, and write a"
+        return TaskGuess(None, f"{why} blank line after each dialogue.")
     columns = {"source": ColumnChoice((pair[0],), "values"), "target": ColumnChoice((pair[1],), "values")}
     sides = [mean_words(strings(_column(table, name))) for name in pair]
     kind = "texts" if min(sides) >= SENTENCE else "words"
     why = f"pairs of {kind}, source = column {pair[0]}, target = column {pair[1]}"
     return TaskGuess("translate" if kind == "texts" else "transduce", why, columns)
+
+
+def _are_numbered(texts: Sequence[str]) -> bool:
+    """Whether texts begin with 1, 2, …, starting again with 1 at each dialogue."""
+    found = [re.match(r"(\d+) \S", text) for text in texts]
+    numbers = [int(match[1]) for match in found if match]
+    follows = all(b in (a + 1, 1) for a, b in pairwise(numbers))
+    return len(numbers) == len(texts) > 3 and numbers[0] == 1 and numbers.count(1) > 1 and follows
+
+
+def _text_after_id(table: Table) -> str | None:
+    """The column of texts of a table that has only another one, of ids."""
+    ids = [name for name in table.names if is_id(_column(table, name))]
+    others = [name for name in table.names if name not in ids]
+    return others[0] if ids and len(others) == 1 and is_wordy(strings(_column(table, others[0]))) else None
 
 
 def _texts(table: Table) -> TaskGuess | None:
@@ -277,6 +299,10 @@ def _texts(table: Table) -> TaskGuess | None:
 
 
 def _nothing(table: Table) -> TaskGuess:
+    if not table.has_header and (text := _text_after_id(table)) is not None:
+        return TaskGuess(None, f"{table.path} has ids and texts and no labels. To train on the texts, name a task and "
+                               f"pass --text-column {text}, as in 'catena train lm'.",
+                         {"text": ColumnChoice((text,), "values")})  # fmt: skip
     if not table.has_header:
         many = f"{len(table.names)} columns" if len(table.names) > 1 else "one column"
         return TaskGuess(

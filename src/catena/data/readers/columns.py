@@ -13,7 +13,7 @@ from typing import Literal
 
 from catena.data.examples import Columns, SourceLocation
 from catena.data.files import open_text
-from catena.data.readers.format_rules import column_fields
+from catena.data.readers.format_rules import column_fields, is_column_header
 from catena.data.reading import DamagedRecords, ReadCounter
 
 _DOCUMENT_START = "-DOCSTART-"
@@ -31,7 +31,8 @@ def read(
     """Yield one sentence for each block of lines.
 
     ``-DOCSTART-`` lines, with or without fields, and lines that begin with ``#`` before the first token and
-    do not have the fields of a row become comments of the next sentence. A block of comments is not a sentence.
+    do not have the fields of a row become comments of the next sentence. A block of comments is not a sentence, and a
+    first line with names such as word and tag is not a token.
 
     Args:
         path: the file.
@@ -52,6 +53,10 @@ def read(
         if not block:
             continue
         separator = separator or _separator(block)
+        if block[0][0] == 1 and is_column_header(column_fields(block[0][1], separator)):
+            block.pop(0)
+            if not block:
+                continue
         width = width or _width(block, separator)
         while block and _is_comment(block[0][1], separator, width):
             documents.append(block.pop(0)[1])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from itertools import groupby
 
 from catena.data.column_values import is_wordy
 from catena.data.readers import dialogue_lines
@@ -21,7 +22,9 @@ from catena.data.schemes import describe_scheme
 _CONLLU_ID = re.compile(r"[0-9]+([-.][0-9]+)?")
 _NODE = re.compile(r"\([^\s()]+[ \t]+[^\s()]+\)")
 _CAPITAL_TAG = re.compile(r"[A-Z0-9$#.,:;!?'`\"()|_*+/-]+")
-_SLASHED = re.compile(r"\S+/[A-Z][A-Z0-9$-]*|\S*/[^\sA-Za-z0-9]{1,2}")
+_SLASHED = re.compile(r"\S*/([A-Z][A-Z0-9$-]*|[^\sA-Za-z0-9]{1,2})")
+_UNDERSCORED = re.compile(r"\S+_([A-Z][A-Z0-9$-]*|[^\sA-Za-z0-9_]{1,2})")
+_SPARSE = re.compile(r"\S+(\s+\d+:[-+.\deE]+)+\s*")
 COLUMN_ENDINGS = (".conll", ".conll2003", ".conll2000", ".iob", ".iob2", ".bio", ".bioes", ".bilou", ".ner", ".pos")
 
 
@@ -89,28 +92,51 @@ def columns_rule(sample: Sample) -> DetectedFormat | None:
     good = [row for row in rows if len(row) == width]
     if width < 2 or not sample.most(len(good), rows):
         return _not_columns(sample, rows) if named else None
-    if good[0][0].lower() in WORD_COLUMNS and good[0][-1].lower() in TAG_COLUMNS and len(good) > 1:
-        good = good[1:]
+    good = good[1:] if is_column_header(good[0]) and len(good) > 1 else good
     spaced = sum(" " in row[0].strip() for row in good)
     tags = Counter(row[-1] for row in good)
     scheme = describe_scheme(tags)
     breaks = _inner_breaks(sample.lines)
     if not named and not _look_like_tags(tags, len(good), scheme, breaks, spaced):
         return None
+    if scheme is None and (first := describe_scheme(row[0] for row in good)) and len({row[0] for row in good}) > 1:
+        why = f"{sample.path} has {first} tags in its first column and words in its last. Pass --text-column "
+        return DetectedFormat("columns", f"{why}{width - 1} --tags-column 0.", {"separator": separator})
     kind = f"{scheme} tags" if scheme else f"{len(tags)} different tags"
     parted = ", and blank lines separate the sentences" if breaks else ""
     why = f"a word and its tag in each line: every row has {width} {separator}-separated fields and the last has {kind}"
     return DetectedFormat("columns", why + parted, {"separator": separator}, task="tag")
 
 
-def has_span_tags(sample: Sample) -> bool:
-    """Whether tab-separated lines are words with BIO tags or similar, with blank lines between sentences."""
-    rows, separator = _column_rows(sample)
-    good = [row for row in rows if len(row) > 1]
-    tags = Counter(row[-1] for row in good)
-    if separator != "tab" or not sample.most(len(good), rows) or not _inner_breaks(sample.lines):
+def is_column_header(row: Sequence[str]) -> bool:
+    """Whether a row has the names of the columns of words and tags."""
+    return len(row) > 1 and row[0].lower() in WORD_COLUMNS and row[-1].lower() in TAG_COLUMNS
+
+
+def has_tagged_words(sample: Sample, delimiter: str = "\t") -> bool:
+    """Whether the rows of a table are words with their tags, with blank lines between sentences.
+
+    The tags mark spans, or they repeat and differ within sentences, unlike the labels of groups of words.
+    """
+    blocks = [[line.split(delimiter) for line in block] for block in _blocks(sample.lines)]
+    split = [row for block in blocks for row in block]
+    rows = [row for row in split if len(row) > 1]
+    rows = rows[1:] if rows and is_column_header(rows[0]) else rows
+    tags = Counter(row[-1].strip() for row in rows)
+    if len(blocks) < 2 or not rows or not sample.most(len(rows), split) or len(tags) < 2:
         return False
-    return describe_scheme(tags) is not None and len(tags) > 1
+    if describe_scheme(tags) is not None:
+        return True
+    single = all(" " not in row[0].strip() and " " not in row[-1].strip() for row in rows)
+    mixed = sum(len({row[-1] for row in block}) > 1 for block in blocks)
+    return single and len(tags) <= 0.1 * len(rows) and mixed > 0.5 * len(blocks) > 2
+
+
+def _blocks(lines: Sequence[str]) -> list[list[str]]:
+    """The lines between blank lines, without comments."""
+    groups = groupby(lines, key=lambda line: bool(line.strip()))
+    found = [[line for line in group if not line.startswith(("#", "-DOCSTART-"))] for filled, group in groups if filled]
+    return [block for block in found if block]
 
 
 def _not_columns(sample: Sample, rows: Sequence[Sequence[str]]) -> DetectedFormat:
@@ -160,26 +186,33 @@ def column_fields(line: str, separator: str) -> list[str]:
 
 def slash_rule(sample: Sample) -> DetectedFormat | None:
     """Sentences of word/TAG, as in the Brown corpus."""
-    words = [word for line in sample.filled for word in line.split()]
-    good = sum(_SLASHED.fullmatch(word) is not None for word in words)
-    tags = {word.rpartition("/")[2] for word in words}
-    if len(words) < 4 or good < 0.95 * len(words) or len(tags) > 0.5 * len(words):
+    if not _is_tagged(sample.filled, _SLASHED):
         return None
+    tags = {word.rpartition("/")[2] for line in sample.filled for word in line.split()}
     why = f"sentences of word/TAG, with {len(tags)} different tags"
     return DetectedFormat("columns", why, {"separator": "slash"}, task="tag")
+
+
+def _is_tagged(lines: Sequence[str], form: re.Pattern[str]) -> bool:
+    """Whether almost all words have the form of a word and its tag, and the tags repeat."""
+    words = [form.fullmatch(word) for line in lines for word in line.split()]
+    tags = [match[1] for match in words if match]
+    return len(words) >= 4 and len(tags) >= 0.95 * len(words) and len(set(tags)) <= 0.5 * len(words)
 
 
 # --- lines with a label -----------------------------------------------------------------------------------------------
 
 
 def fasttext_rule(sample: Sample) -> DetectedFormat | None:
-    """fastText: lines that begin with ``__label__``."""
+    """fastText: lines that begin or end with ``__label__x``."""
     lines = sample.all_filled
-    good = [line for line in lines if line.startswith(PREFIX)]
+    before = [line for line in lines if line.startswith(PREFIX)]
+    after = [line for line in lines if line.split()[-1].startswith(PREFIX)]
+    good, where = (before, "beginning") if len(before) >= len(after) else (after, "end")
     if not sample.most(len(good)):
         return None
     labels = {word.removeprefix(PREFIX) for line in good for word in line.split() if word.startswith(PREFIX)}
-    why = f"labels after {PREFIX} at the beginning of each line, as in fastText ({_labels(labels)})"
+    why = f"labels after {PREFIX} at the {where} of each line, as in fastText ({_labels(labels)})"
     return DetectedFormat("fasttext", why, task="classify")
 
 
@@ -268,6 +301,13 @@ def text_rule(sample: Sample) -> DetectedFormat:
     numeric = sum(re.fullmatch(r"[-+0-9.,;\s]+", line) is not None for line in lines)
     if numeric >= 0.9 * len(lines):
         return unknown(f"{sample.path} has almost only numbers and no header. Set the format and the columns.")
+    if sample.most(sum(_SPARSE.fullmatch(line) is not None for line in lines), lines):
+        return unknown(f"{sample.path} has sparse features, as in LIBSVM, and no texts. Pass a file with texts.")
+    if _is_tagged(lines, _UNDERSCORED):
+        return unknown(
+            f"{sample.path} has sentences of word_TAG. Write them as word/TAG, or pass --input-format text to read "
+            f"each line as a text."
+        )
     words = first_words(sample.all_filled)
     hint = ""
     if words:

@@ -19,7 +19,7 @@ _Lines = Sequence[tuple[int, str]]
 
 MAX_TITLE_LINES = 10
 """Maximum number of lines above a header."""
-_SEPARATOR_LINE = re.compile(r"sep=(.)", re.IGNORECASE)
+_SEPARATOR_LINE = re.compile(r'\ufeff?"?sep=(.)"?[ \r]*', re.IGNORECASE)
 _LONG_NAME = 40
 _WIDE = " ||| "
 
@@ -72,6 +72,7 @@ def find_layout(lines: _Lines, kind: str, complete: bool = True, named: Collecti
             one.evenness > 0.5,
             _has_known_names(one),
             round(one.evenness, 2),
+            not kind and one.layout.delimiter not in (",", ";"),  # which texts have too
         ),
     )
     return with_header(best, kind, named)
@@ -79,9 +80,14 @@ def find_layout(lines: _Lines, kind: str, complete: bool = True, named: Collecti
 
 def _without_separator_line(lines: _Lines) -> tuple[_Lines, str | None]:
     """The lines without ``sep=;``, which Excel reads, and its delimiter."""
-    if lines and (match := _SEPARATOR_LINE.fullmatch(lines[0][1].strip())):
-        return lines[1:], match[1]
-    return lines, None
+    delimiter = named_delimiter(lines[0][1]) if lines else None
+    return (lines, None) if delimiter is None else (lines[1:], delimiter)
+
+
+def named_delimiter(line: str) -> str | None:
+    """The delimiter that a first line ``sep=;`` names, or None."""
+    match = _SEPARATOR_LINE.fullmatch(line)
+    return match[1] if match else None
 
 
 def _layouts(lines: _Lines, kind: str, delimiter: str | None) -> Iterator[TableLayout]:
@@ -167,11 +173,18 @@ def with_header(found: TableCandidate, kind: str, named: Collection[str] = ()) -
         names = tuple(str(j + 1) for j in range(width))
         return TableCandidate(replace(found.layout, names=names, header=None, start=first), found.records)
     header = _names(filled[at])
-    if len(header) == width - 1 and found.layout.delimiter == " ":  # R leaves out the name of the row names
-        header = ["", *header]
+    if len(header) == width - 1 and _begins_with_names([_names(one) for one in filled[at + 1 :]], width):
+        header = ["", *header]  # R leaves out the name of the row names
     header += [""] * (width - len(header))
     layout = replace(found.layout, names=_unique(header), header=filled[at].line, start=filled[at].line)
     return TableCandidate(layout, found.records)
+
+
+def _begins_with_names(rows: Sequence[Sequence[str]], width: int) -> bool:
+    """Whether the first field of all rows identifies the row, and the last is not just an empty one."""
+    full = [row for row in rows if len(row) == width]
+    first = [row[0] for row in full]
+    return any(row[-1] for row in full) and len(set(first)) == len(first) and mean_words(first) < 2
 
 
 def _unique(names: Sequence[str]) -> tuple[str, ...]:
@@ -199,8 +212,11 @@ def _find_header(found: TableCandidate, kind: str) -> int | None:
     filled, width = found.filled, found.width
     if not filled:
         return None
-    first = _names(filled[0])
-    if _is_header(first, [_names(record) for record in filled[1:]], kind, width):
+    rows = [_names(record) for record in filled]
+    titles = next((at for at, row in enumerate(rows[:MAX_TITLE_LINES]) if sum(map(bool, row)) > 1), 0)
+    if titles and known_roles(rows[titles]) and _is_header(rows[titles], rows[titles + 1 :], kind, width):
+        return titles  # below rows with one filled cell, as spreadsheets write a title
+    if _is_header(rows[0], rows[1:], kind, width):
         return 0
     for at, record in enumerate(filled[1:MAX_TITLE_LINES], start=1):
         above = filled[:at]

@@ -2,7 +2,7 @@
 
 text        one text in each line; with ``paragraphs``, the lines between blank lines are one text
 first-word  a label, a blank and a text, as in the data sets of Kim (2014): ``0 simplistic , silly and tedious .``
-fasttext    any number of ``__label__x`` and then the text
+fasttext    any number of ``__label__x`` before the text or after it
 dictionary  a word and its phonemes, as in CMUdict: ``tomato(2)  T AH0 M AA1 T OW2``
 """
 
@@ -81,8 +81,11 @@ def _fasttext(line: str) -> tuple[dict[str, Any], str | None]:
         parts = rest.split(None, 1)
         labels.append(parts[0].removeprefix(PREFIX))
         rest = parts[1] if len(parts) > 1 else ""
+    while (last := rest.rsplit(None, 1)) and last[-1].startswith(PREFIX):
+        labels.append(last[-1].removeprefix(PREFIX))
+        rest = last[0] if len(last) > 1 else ""
     if not labels:
-        return {"text": rest}, f"without {PREFIX} at the beginning"
+        return {"text": rest}, f"without {PREFIX} at the beginning or the end"
     if not all(labels):
         return {"text": rest}, f"without a name after {PREFIX}"
     return {"label": list(dict.fromkeys(labels)), "text": rest}, None

@@ -1,7 +1,7 @@
 """JSON lines and JSON documents: one object for each record, with dotted names for nested keys.
 
-A document may be an array of objects, an object that holds such an array under any key, a table as pandas writes it
-(``orient`` columns, split or list), or SQuAD. Documents are read into memory.
+A document may be an array of objects or of rows, an object that holds such an array under any key, objects one after
+another, a table as pandas writes it (``orient`` columns, split or list), or SQuAD. Documents are read into memory.
 """
 
 from __future__ import annotations
@@ -15,12 +15,16 @@ from typing import Any
 from catena.data.examples import SourceLocation
 from catena.data.files import bad_line, open_text, shorten
 from catena.data.readers.rows import EMPTY, Row
-from catena.data.roles import TURN_COLUMNS
+from catena.data.roles import TURN_COLUMNS, known_roles
 from catena.errors import FormatError
 
 _GAP = re.compile(r"[\s,]*")
 _MAX_DEPTH = 4
 """Nesting of objects in which an array of records is searched, and of dotted names."""
+
+
+class SeveralTablesError(FormatError):
+    """A document has several arrays of the same kind of records, such as train and test."""
 
 
 def flatten(record: Mapping[str, Any], prefix: str = "", depth: int = _MAX_DEPTH) -> dict[str, Any]:
@@ -100,13 +104,15 @@ def find_records(text: str, path: Path) -> tuple[str, list[tuple[int, dict[str, 
     except RecursionError:
         raise FormatError(f"{path} is JSON nested too deeply. Flatten it.") from None
     except ValueError as error:
+        if (objects := _objects(text, start, path)) is not None:
+            return "objects one after another", objects
         number = getattr(error, "lineno", 1)
         line = (text.split("\n") or [""])[number - 1]
         raise bad_line(
             path, number, line, f"is not valid JSON ({getattr(error, 'msg', error)})", "Correct it."
         ) from None
     if isinstance(document, list):
-        return "an array of objects", _items(text, start, path)
+        return "an array of records", _items(text, start, path)
     if not isinstance(document, dict):
         raise FormatError(f"{path} must be an array of JSON objects, got {shorten(text, 40)}. Write one per record.")
     for reader in (_dialogue, _squad, _pandas_table, _nested_array, _single):
@@ -123,9 +129,10 @@ _Found = tuple[str, list[tuple[int, dict[str, Any]]]]
 
 
 def _items(text: str, start: int, path: Path) -> list[tuple[int, dict[str, Any]]]:
-    """The objects of the array that begins at ``start``, with their lines."""
+    """The records of the array that begins at ``start``, with their lines. A row may be an array of values."""
     decoder = json.JSONDecoder()
     found: list[tuple[int, dict[str, Any]]] = []
+    names: list[str] | None = None
     at, line, counted = start + 1, 1 + text.count("\n", 0, start + 1), start + 1
     while True:
         at = _GAP.match(text, at).end()  # type: ignore[union-attr]
@@ -134,6 +141,12 @@ def _items(text: str, start: int, path: Path) -> list[tuple[int, dict[str, Any]]
         line += text.count("\n", counted, at)
         counted = at
         item, at = decoder.raw_decode(text, at)
+        if _is_row(item):
+            if names is None and len(known_roles(list(map(str, item)))) > 1:
+                names = list(map(str, item))
+                continue
+            names = names or [str(j + 1) for j in range(len(item))]
+            item = dict(zip(names, item, strict=False)) if len(item) == len(names) else item
         if not isinstance(item, dict):
             raise bad_line(
                 path, line, json.dumps(item)[:200], "must be a JSON object", 'Write it as {"text": "…", "label": "…"}.'
@@ -152,23 +165,49 @@ def _entries(text: str, start: int) -> Iterator[tuple[str, int, Any]]:
         at = end
 
 
+def _objects(text: str, start: int, path: Path) -> list[tuple[int, dict[str, Any]]] | None:
+    """The objects of a text that is objects one after another, as jq writes them, or None."""
+    try:
+        return _items(text, start - 1, path) if text[start : start + 1] == "{" else None
+    except (ValueError, RecursionError, FormatError):
+        return None
+
+
+def _is_row(value: Any) -> bool:
+    return isinstance(value, list) and len(value) > 1 and not any(isinstance(one, (dict, list)) for one in value)
+
+
 def _is_records(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(item, dict) for item in value)
+
+
+def _is_table(value: Any) -> bool:
+    if not isinstance(value, list) or len(value) < 2 or not all(_is_row(row) for row in value):
+        return False
+    return len({len(row) for row in value}) == 1
 
 
 def _nested_array(document: Mapping[str, Any], text: str, start: int, path: Path) -> _Found | None:
     """The longest array of objects inside an object, wherever it is nested."""
     best: tuple[int, str, int] | None = None
+    forms: dict[tuple[str, ...], list[str]] = {}
     waiting = [("", start, 1)]
     while waiting:
         prefix, at, depth = waiting.pop()
         for key, begin, value in _entries(text, at):
-            if _is_records(value) and (best is None or len(value) > best[0]):
-                best = len(value), prefix + key, begin
+            if _is_records(value) or _is_table(value):
+                forms.setdefault((prefix, *value[0]) if _is_records(value) else (prefix,), []).append(prefix + key)
+                best = max(best or (0, "", 0), (len(value), prefix + key, begin), key=lambda found: found[0])
             elif isinstance(value, dict) and depth < _MAX_DEPTH:
                 waiting.append((f"{prefix}{key}.", begin, depth + 1))
     if best is None:
         return None
+    alike = next(keys for keys in forms.values() if best[1] in keys)
+    if len(alike) > 1:
+        raise SeveralTablesError(
+            f"{path} has records under {' and '.join(map(repr, alike[:4]))}. Write each of them to a file, as in "
+            f"'jq .{alike[0]} {path.name} > {alike[0]}.json', and pass one for training and others as --dev and --test."
+        )
     return f"an object with an array of objects under {best[1]!r}", _items(text, best[2], path)
 
 

@@ -55,7 +55,14 @@ def seen_format(path: str | Path, encoding: str | None) -> DetectedFormat:
     """The detected format of a file, by its name if a few lines do not show it."""
     found = detect_format(path, encoding)
     if found.format not in SENTENCES and Path(path).name.removesuffix(".gz").endswith(_NAMED):
-        return DetectedFormat("columns", "its name says so")
+        return DetectedFormat("columns", "its name says so", task="tag")
+    return found
+
+
+def _check_order(found: DetectedFormat, data: TagDataConfig) -> DetectedFormat:
+    """The format of a column file. Raise FormatError if its tags come first and no option says so."""
+    if found.format == "columns" and found.task is None and data.text_column is None and data.input_format == "auto":
+        raise FormatError(found.why)
     return found
 
 
@@ -73,7 +80,7 @@ def tagging_format(data: TagDataConfig, path: str | Path) -> DetectedFormat:
             )
         return DetectedFormat("text", "text with blanks between its words")
     if found.format in SENTENCES or (found.format == "text" and data.segment):
-        return found
+        return _check_order(found, data)
     if found.format == "text":
         raise FormatError(
             f"{path} is plain text, which has no tags ({found.why}). Give a file with a word and its tag in each line, "
@@ -123,20 +130,8 @@ def _input_format(data: TagDataConfig, path: Path) -> DetectedFormat:
         return DetectedFormat(data.input_format, "it was chosen")
     found = seen_format(path, data.encoding)
     if found.format in (*SENTENCES, "brackets"):
-        return found
+        return _check_order(found, data)
     return DetectedFormat(table_of_texts(path, data.encoding) or "text", "texts")
-
-
-_WORD_HEADS = frozenset(("word", "words", "token", "tokens", "form"))
-_TAG_HEADS = frozenset(("tag", "tags", "label", "labels", "pos", "ner"))
-"""Names of the first and the last column in a header line."""
-
-
-def _refuse_header(example: Columns) -> None:
-    """Raise DataError if the first line is a header, which would be read as a word and its tag."""
-    first, last = example.rows[0][0].lower(), example.rows[0][-1].lower()
-    if example.place.line == 1 and first in _WORD_HEADS and last in _TAG_HEADS:
-        raise DataError(f"{example.place} is a header, which would be read as a word. Delete this line.")
 
 
 def from_rows(
@@ -148,8 +143,6 @@ def from_rows(
         return TaggedSentence(sentence, (), example.place, example)
     if isinstance(example, Columns) and len(example.rows[0]) < 2 and data.tags_column is None:
         raise DataError(f"{example.place} must have a word and its tag, got one column. Add a column with the tags.")
-    if isinstance(example, Columns):
-        _refuse_header(example)
     name = data.tags_column or ("upos" if isinstance(example, ConlluSentence) else "-1")
     tags = column_values(example, name)
     _refuse_answers(example, name, columns)
