@@ -94,6 +94,11 @@ def test_unknown_words_are_generated_only_with_option(catena: Catena, tmp_path: 
     assert "<unk>" in catena(*words, "--unknown").out
 
 
+def test_prompt_may_be_an_option(catena: Catena, model: Path) -> None:
+    by_option = catena("generate", model, "--prompt", "the cat", "--seed", "3")
+    assert by_option == catena("generate", model, "the cat", "--seed", "3")
+
+
 def test_prompts_are_read_from_file(catena: Catena, model: Path) -> None:
     Path("prompts.txt").write_text("the\na dog\n", encoding="utf-8")
     said = catena("generate", model, "--file", "prompts.txt", "--search", "greedy", "--max-length", "4")

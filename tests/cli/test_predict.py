@@ -316,3 +316,17 @@ def test_files_that_cannot_be_decoded_are_explained(catena: Catena, tmp_path: Pa
     first, *errors = said.err.splitlines()
     assert first.endswith("read 7; used 0; dropped 7 (7 not decoded)")
     assert [re.search(r"(\d)\.png is empty", error)[1] for error in errors] == list("01234")  # type: ignore[index]
+
+
+@pytest.mark.parametrize("form", ["greeting\t{0}\nweather\t{1}\n", "__label__greeting {0}\n__label__spam {1}\n"])
+def test_labels_of_input_are_not_part_of_the_text(catena: Catena, trained: Path, form: str) -> None:
+    texts = ["hello my good old friend", "will it rain in rome today"]
+    Path("a.txt").write_text(form.format(*texts) * 9, encoding="utf-8")
+    rows = [json.loads(line) for line in catena("predict", trained, "a.txt", "--format", "jsonl").out.splitlines()]
+    assert [row["text"] for row in rows] == texts * 9
+
+
+def test_error_about_standard_input_names_it(catena: Catena, trained: Path) -> None:
+    said = catena("predict", trained, stdin=b"foo\tbar\tbaz\nx\ty\tz\nx\tw\tz\n")
+    assert said.code == 1
+    assert said.sentence.startswith("standard input has")

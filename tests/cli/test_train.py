@@ -334,6 +334,12 @@ def test_seeds_train_several_runs_with_interval(catena: Catena, files: Path, tra
     assert matches(catena(*words, "-o", trained).sentence, f"{trained} is a run and cannot hold 2 runs. …")
 
 
+def test_zero_folds_train_once(catena: Catena, files: Path) -> None:
+    assert catena("train", files / "train.tsv", *TINY, "--folds", "0", "-q", "-o", "run").code == 0
+    assert Path("run/metrics.jsonl").exists(), "one run, not a folder of runs"
+    assert "folds must be 2 or more" in catena("train", files / "train.tsv", *TINY, "--folds", "1").sentence
+
+
 def test_folds_are_trained_together_or_separately(catena: Catena, files: Path) -> None:
     words = ["train", files / "train.tsv", *TINY, "--folds", "2", "-q"]
     said = catena(*words, "-o", "all")

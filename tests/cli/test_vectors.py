@@ -67,6 +67,7 @@ def test_queries_print_words_and_scores(trained: Path, capsys: pytest.CaptureFix
     where = ["--vectors", str(trained / "run")]
     near = output_of(capsys, "neighbors", "ship", "-k", "4", *where)
     assert {line.split()[1] for line in near.splitlines()} == set(TOPICS["sea"]) - {"ship"}
+    assert output_of(capsys, "neighbors", where[1], "ship", "-k", "4") == near
     both = output_of(capsys, "neighbors", "ship", "oven", "-k", "1", *where).splitlines()
     assert (both[0], both[2]) == ("ship", "oven")
     assert -1 <= float(output_of(capsys, "similarity", "ship", "oven", *where)) < 0.9

@@ -11,7 +11,10 @@ from typing import Any
 
 import pytest
 
+from catena.data.detect import detect_format
 from catena.data.inspection import FileReport, inspect
+from catena.data.records import read_records
+from catena.data.roles import TEXT
 
 TEXTS = [f"{verb} the {thing} in {room}, please" for verb in ("move", "clean", "paint") for thing in ("red chair",
          "old lamp", "big table") for room in ("the hall", "my office", "our garden")]  # fmt: skip
@@ -113,6 +116,34 @@ def test_other_content_is_named_and_not_trained_on(name: str, content: str, said
     report = look(tmp_path, name, content)
     assert report.task is None
     assert said in report.why
+
+
+UNNAMED = {
+    "ids": table([(f"x{i}", text) for i, text in enumerate(TEXTS)], ["id", "text"]),
+    "column": table([(text,) for text in TEXTS], ["text"]),
+    "quoted": table(ROWS),
+    "array": json.dumps(TEXTS),
+}
+
+
+@pytest.mark.parametrize("name", UNNAMED)
+def test_table_without_a_name_is_read_as_with_it(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "standard-input"
+    path.write_text(UNNAMED[name], encoding="utf-8")
+    assert [record["text"] for record in read_records(path, (TEXT,))] == TEXTS
+
+
+def test_strings_of_json_are_texts(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(json.dumps(text) + "\n" for text in TEXTS), encoding="utf-8")
+    assert [record["text"] for record in read_records(path, (TEXT,))] == TEXTS
+
+
+def test_plain_text_with_quotes_and_brackets_stays_text(tmp_path: Path) -> None:
+    for first in ('"Yes," she said, "it is."', '["a" is a letter]', "text, they say, is text", "Text"):
+        path = tmp_path / "a.txt"
+        path.write_text(f'{first}\nand so on, as always\n"No," he said.\n', encoding="utf-8")
+        assert detect_format(path).format == "text", first
 
 
 # --- words and tags ---------------------------------------------------------------------------------------------------

@@ -175,7 +175,8 @@ def input_file(name: str) -> Iterator[Path]:
         try:
             yield path
         except CatenaError as error:
-            raise type(error)(str(error).replace(str(path), "standard input")) from error
+            error.args = (str(error).replace(str(path), "standard input"),)
+            raise
 
 
 def _existing(name: str) -> Path:

@@ -68,9 +68,12 @@ def run(argv: Sequence[str]) -> int:
 def _diagnosed(command: RunCommand) -> tuple[list[str], dict[str, Any], Picture]:
     from catena.draw.curves import draw_curves
     from catena.tasks.lm.diagnose import diagnose
+    from catena.tasks.lm.sound.task import SoundLmTask
     from catena.tasks.lm.task import LmTask
 
     options, model = command.options, command.open()
+    if isinstance(model, SoundLmTask):
+        raise UsageError(f"{options.run} is a model of recordings. Pass a run of 'catena train lm' on texts.")
     if not isinstance(model, LmTask):
         raise UsageError(f"{options.run} is not a language model. Pass a run of 'catena train lm'.")
     sizes = {name: getattr(options, name) for name in ("steps", "sequences", "iterations", "seed")}

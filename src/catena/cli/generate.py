@@ -42,6 +42,8 @@ class GenerateCommand(WeightOptions):
     """Run or checkpoint folder of a language model."""
     prompts: Annotated[tuple[str, ...], Arg("[PROMPTS…]", positional=True)] = ()
     """Prompts to continue; for a model of recordings, sound files."""
+    prompt: Annotated[tuple[str, ...], Arg("TEXT", repeat=True)] = ()
+    """Prompt to continue, as PROMPTS. Repeat the option for more."""
     file: Annotated[Path | None, Arg("FILE")] = None
     """File with one prompt per line."""
     include: Annotated[tuple[str, ...], Arg("TEXT", repeat=True)] = ()
@@ -138,7 +140,7 @@ def _generate_texts(options: GenerateCommand, search: BaseSearchConfig, model: L
 _FOR_SOUNDS = ("seconds", "speaker", "condition", "ensemble")
 _FOR_TEXTS = ("include", "exclude", "regex", "verse", "cost", "unknown")
 _GROUPS = {
-    "Input": ("run", "prompts", "file"),
+    "Input": ("run", "prompts", "prompt", "file"),
     "Search": ("search", "n", "temperature", "top_k", "top_p", "beam_size", "n_best", "max_length", "min_length"),
     "Text": ("include", "exclude", "regex", "unknown", "fuse", "fuse_weight", "cost"),
     "Verse": ("verse", "rhymes", "rhymes_from", "lexicon"),
@@ -169,7 +171,11 @@ def _generate_sounds(
     if options.fuse is not None:
         fused = SoundFusion(_sound_model(options.fuse, options), options.fuse_weight)
     generator = SoundGenerator(model, search, fused, speaker=options.speaker, condition=options.condition)
-    names = [*options.prompts, *(options.file.read_text(encoding="utf-8").split("\n") if options.file else [])]
+    names = [
+        *options.prompts,
+        *options.prompt,
+        *(options.file.read_text(encoding="utf-8").split("\n") if options.file else []),
+    ]
     prompts: list[Path | None] = [Path(name) for name in names if name]
     found = [one for row in generator.write(prompts or [None], options.seed) for one in row]
     for i, one in enumerate(found, start=1):
@@ -273,8 +279,8 @@ def _check_text_model(model: Any, folder: Path) -> LmTask:
 
 def _prompts(options: GenerateCommand, model: LmTask) -> list[str]:
     if options.file is None:
-        return list(options.prompts) or [""]
-    return [*options.prompts, *_texts(model, options.file)]
+        return [*options.prompts, *options.prompt] or [""]
+    return [*options.prompts, *options.prompt, *_texts(model, options.file)]
 
 
 def _texts(model: LmTask, path: Path) -> list[str]:

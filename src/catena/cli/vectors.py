@@ -35,7 +35,7 @@ class VectorOptions(CommandOptions):
 class NeighborsCommand(VectorOptions):
     """Print the nearest words of each word, by cosine."""
 
-    usage = "catena vectors neighbors WORD … [--options]"
+    usage = "catena vectors neighbors [VECTORS] WORD … [--options]"
     example = "catena vectors neighbors king queen -k 5 --vectors runs/vectors"
 
     words: _Words = ()
@@ -157,7 +157,7 @@ def run(argv: Sequence[str]) -> int:
     if argv[0] not in _COMMANDS:
         raise UsageError(f"Unknown command 'catena vectors {argv[0]}': {did_you_mean(argv[0], _COMMANDS)}")
     schema, work = _COMMANDS[argv[0]]
-    options: Any = parse_plain(schema, argv[1:])
+    options: Any = _with_vectors(parse_plain(schema, argv[1:]))
     _check(options)
     work(options)
     return 0
@@ -175,6 +175,18 @@ def _help() -> str:
         "",
         "See 'catena vectors COMMAND --help' for the options of a command.",
     ])  # fmt: skip
+
+
+def _with_vectors(options: Any) -> Any:
+    """The options with a file or run that comes before the words as --vectors, as other commands take it."""
+    words = getattr(options, "words", ())
+    if (
+        options.vectors is not None
+        or not words
+        or not (Path(words[0]).is_file() or (Path(words[0]) / "meta.json").exists())
+    ):
+        return options
+    return options.model_copy(update={"vectors": Path(words[0]), "words": words[1:]})
 
 
 def _check(options: Any) -> None:
@@ -280,8 +292,7 @@ def _path(options: VectorOptions) -> Path:
         return options.vectors
     runs = sorted(Path("runs").glob("embed-*/meta.json"), key=lambda path: path.stat().st_mtime)
     if not runs:
-        file = next((word for word in getattr(options, "words", ()) if Path(word).is_file()), "PATH")
-        raise UsageError(f"No run of 'catena train embed' found in runs/. Pass --vectors {file}.")
+        raise UsageError("No run of 'catena train embed' found in runs/. Pass --vectors PATH.")
     return runs[-1].parent
 
 

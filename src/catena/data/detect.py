@@ -37,7 +37,7 @@ from catena.data.readers.layout import TableCandidate, find_layout
 from catena.data.readers.objects import SeveralTablesError, parse_object
 from catena.data.readers.rows import to_rows
 from catena.data.readers.sample import Sample, list_names, take_sample
-from catena.data.roles import known_roles
+from catena.data.roles import known_roles, names_texts_and_ids
 from catena.data.tables import Table, open_table
 from catena.data.task_rules import guess_task
 from catena.errors import CatenaError, FormatError, MissingExtraError
@@ -207,7 +207,7 @@ def _json_rule(sample: Sample, encoding: str | None) -> DetectedFormat | None:
     path, lines = sample.path, sample.filled
     named = sample.is_named(".json", ".jsonl", ".ndjson", ".jl")
     first = lines[0].lstrip()
-    if not named and not re.match(r'\{\s*("|\}|$)|\[\s*(\{|\[|$)', first):
+    if not named and not re.match(r'\{\s*("|\}|$)|\[\s*(\{|\[|"|$)', first):
         return None
     if first.startswith("{") and b'"paragraphs"' in sample.head and b'"qas"' in sample.head:
         return _of_table(open_table(path, "json", {}, encoding), "json", "a JSON document")
@@ -228,7 +228,9 @@ def _json_rule(sample: Sample, encoding: str | None) -> DetectedFormat | None:
 
 
 def _is_json(sample: Sample) -> bool:
-    return re.match(r'[{\[]\s*(["{\[]|$)', sample.filled[0].lstrip()) is not None and '"' in "".join(sample.filled[:5])
+    return re.match(r'\{\s*(["{\[]|$)|\[\s*([{\[]|$)', sample.filled[0].lstrip()) is not None and '"' in "".join(
+        sample.filled[:5]
+    )
 
 
 # --- tables in text lines ---------------------------------------------------------------------------------------------
@@ -252,6 +254,10 @@ def _named_table_rule(sample: Sample, encoding: str | None) -> DetectedFormat | 
 
 def _table_rule(sample: Sample, encoding: str | None) -> DetectedFormat | None:
     """A table by its content: tabs, known names in the first line, or the forms of R, psql and MySQL."""
+    if sample.filled[0].strip('" \ufeff').lower() in ("text", "sentence"):
+        one = find_layout(sample.numbered(), "csv", sample.whole)
+        if one is not None and one.width == 1 and one.evenness == 1:
+            return _table(sample, "csv", encoding, one)
     found = find_layout(sample.numbered(), "", sample.whole)
     if found is None or found.width < 2:
         return None
@@ -260,10 +266,20 @@ def _table_rule(sample: Sample, encoding: str | None) -> DetectedFormat | None:
         is_table = found.evenness >= _EVEN or sample.most(round(found.evenness * len(found.filled)), sample.filled)
         is_table |= layout.header is not None and len(known_roles(layout.names)) > 1 and found.evenness >= 0.5
     else:
-        is_table = layout.header is not None and len(known_roles(layout.names)) > 1 and found.evenness > 0.5
+        named = len(known_roles(layout.names)) > 1 or names_texts_and_ids(layout.names)
+        is_table = (layout.header is not None and named and found.evenness > 0.5) or _is_quoted(found)
     if is_table:
         return _table(sample, "tsv" if layout.delimiter == "\t" else "csv", encoding, found)
     return _ragged_tabs(sample, found) if layout.delimiter == "\t" else None
+
+
+def _is_quoted(found: TableCandidate) -> bool:
+    """Whether all records have the same number of fields, and most of them one in quotes, as programs write CSV."""
+    quote, delimiter = found.layout.quote, found.layout.delimiter
+    if quote is None or found.evenness < 1 or len(found.filled) < 3:
+        return False
+    quoted = sum(f"{quote}{delimiter}" in one.raw or f"{delimiter}{quote}" in one.raw for one in found.filled)
+    return quoted > 0.5 * len(found.filled)
 
 
 def _table(sample: Sample, kind: str, encoding: str | None, found: TableCandidate | None = None) -> DetectedFormat:

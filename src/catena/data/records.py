@@ -10,7 +10,6 @@ nothing is dropped: a damaged record raises an error, and a missing value is Non
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -27,13 +26,10 @@ from catena.data.readers.parallel import read_parallel
 from catena.data.readers.rows import EMPTY, NO_RECORDS, Row
 from catena.data.readers.sample import take_sample
 from catena.data.reading import DamagedRecords, ReadCounter
-from catena.data.roles import LABEL, SOURCE, TARGET, TEXT, ColumnChoice, NoColumnError, Role
+from catena.data.roles import ID_NAME, LABEL, SOURCE, TARGET, TEXT, ColumnChoice, NoColumnError, Role
 from catena.data.tables import RECORD_FORMATS, TABLE_FORMATS, Table, open_table
 from catena.data.values import to_list, to_text
 from catena.errors import FormatError
-
-_ID_NAME = re.compile(r"(?i:id|idx|index|uid|uuid|guid|key|nr|no|number|row|(.*[_\-. ])(id|key|nr|no))|.*[a-z]I[dD]")
-"""Names of columns that identify a record."""
 
 
 @dataclass(slots=True)  # not frozen, which would make it three times as slow to create
@@ -58,7 +54,7 @@ class Record:
         """The columns whose names say that they identify a record, such as ``id`` or ``tweet_id``; None without one."""
         if not self.columns:
             return None
-        return {name: value for name, value in self.columns.items() if _ID_NAME.fullmatch(name.strip())} or None
+        return {name: value for name, value in self.columns.items() if ID_NAME.fullmatch(name.strip())} or None
 
 
 @dataclass(frozen=True, eq=False)

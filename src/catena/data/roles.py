@@ -40,6 +40,8 @@ TAG_COLUMNS = ("tag", "tags", "ner", "ner_tag", "ner_tags", "pos", "pos_tag", "u
 SENTENCE_COLUMNS = ("sentence #", "sentence_id", "sentence id", "sent_id", "sentence", "sentence_idx")
 FILE_COLUMNS = ("file", "path", "filename", "file_name", "filepath", "image", "audio", "wav", "recording")
 
+ID_NAME = re.compile(r"(?i:id|idx|index|uid|uuid|guid|key|nr|no|number|row|(.*[_\-. ])(id|key|nr|no))|.*[a-z]I[dD]")
+"""Names of columns that identify a record."""
 _MAX_NAME_WORDS = 3
 """Maximum number of words of a column name whose last word counts."""
 
@@ -161,6 +163,12 @@ def known_roles(names: Sequence[str]) -> dict[str, str]:
         if (column := find_column(names, known, exact=True)) is not None:
             found[role] = column
     return found
+
+
+def names_texts_and_ids(names: Sequence[str]) -> bool:
+    """Whether column names are those of texts and their ids, such as ``id`` and ``text``."""
+    text = find_column(names, TEXT_COLUMNS, exact=True)
+    return text is not None and len(names) > 1 and all(ID_NAME.fullmatch(name) for name in names if name != text)
 
 
 # --- pairs ------------------------------------------------------------------------------------------------------------

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, PrivateAttr, model_validator
+from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 
 from catena.config import Config, parse
 from catena.training.config import MachineConfig as MachineConfig
@@ -90,11 +90,17 @@ class SplitConfig(Config):
         return Splits(fraction, by=self.split_method(), seed=seed, train_on_dev=self.train_on_dev)
 
 
+def _no_folds(value: Any) -> Any:
+    """None for 0 folds, and any other value as it is."""
+    return None if value in (0, "0") and value is not False else value
+
+
 class FoldsConfig(SplitConfig):
     """How the data is split, with cross-validation."""
 
-    folds: int | None = Field(None, ge=2)
-    """Cross-validation: split train into N parts; each part is the test set of its own run. none switches it off."""
+    folds: Annotated[int | None, BeforeValidator(_no_folds)] = Field(None, ge=2)
+    """Cross-validation: split train into N parts; each part is the test set of its own run. none or 0 switches it
+    off."""
     fold: int | None = Field(None, ge=0)
     """With folds: run only this fold (the first is 0)."""
 

@@ -179,3 +179,14 @@ def test_contexts_of_dialogues_are_their_turns_without_speakers_and_marks(lines:
     contexts = [exchange.context for exchange in read_contexts(ConverseDataConfig(), path, counter)]
     assert contexts == [("where is it?", "in the hall."), ("thank you", "any time", "bye")]
     assert counter.read == 2
+
+
+def test_ids_are_not_contexts(tmp_path: Path) -> None:
+    questions = ["how are you today", "where do you live", "who is there now"]
+    tabs = "".join(f"q{i}\t{text}\n" for i, text in enumerate(questions))
+    commas = "id,question\n" + "".join(f"{i},{text}\n" for i, text in enumerate(questions))
+    for name, content in (("a.tsv", tabs), ("tabs", tabs), ("a.csv", commas), ("commas", commas)):
+        path = tmp_path / name
+        path.write_text(content, encoding="utf-8")
+        found = [one.context for one in read_contexts(ConverseDataConfig(), path, ReadCounter())]
+        assert found == [(text,) for text in questions], name

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from catena.data.column_values import is_number, is_wordy, mean_words, strings
 from catena.data.pairing import is_above_sentences
 from catena.data.readers.delimited import Fields, TableLayout, split_records
-from catena.data.roles import known_roles, may_name_pair, names_pair
+from catena.data.roles import known_roles, may_name_pair, names_pair, names_texts_and_ids
 
 _Lines = Sequence[tuple[int, str]]
 
@@ -231,7 +231,7 @@ def _is_header(header: Sequence[str], body: Sequence[Sequence[str]], kind: str, 
     """Whether a first row has the names of columns rather than values."""
     if abs(len(header) - width) > 1 or any(len(name) > _LONG_NAME for name in header):
         return False
-    if names_pair(header):
+    if names_pair(header) or names_texts_and_ids(header):
         return True
     roles = known_roles(header)
     if may_name_pair(header) and not {"text", "label"} <= roles.keys():

@@ -57,13 +57,13 @@ def read_lines(path: Path, encoding: str | None = None) -> Iterator[Row]:
 
 
 def parse_object(line: str) -> dict[str, Any] | None:
-    """The object in one line, with or without a comma behind it, or None."""
+    """The object in one line, with or without a comma behind it, or None. A string is a text."""
     for text in (line, line.rstrip().removesuffix(",")):
         try:
             found = json.loads(text)
         except (ValueError, RecursionError):
             continue
-        return found if isinstance(found, dict) else None
+        return {"text": found} if isinstance(found, str) else found if isinstance(found, dict) else None
     return None
 
 
@@ -141,6 +141,8 @@ def _items(text: str, start: int, path: Path) -> list[tuple[int, dict[str, Any]]
         line += text.count("\n", counted, at)
         counted = at
         item, at = decoder.raw_decode(text, at)
+        if isinstance(item, str):
+            item = {"text": item}
         if _is_row(item):
             if names is None and len(known_roles(list(map(str, item)))) > 1:
                 names = list(map(str, item))

@@ -11,6 +11,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,6 +40,8 @@ SAMPLES = 3
 MANY = 2_000_000
 """Number of texts up to which dev and test have exact sizes and the exact proportions of labels."""
 _SENTENCES = ("conllu", "columns")
+_LOOKED_AT = 1000
+"""Number of records whose labels are compared with those of a model."""
 """Formats that have no texts."""
 
 
@@ -111,17 +114,17 @@ def read_labeled_texts(
 
 
 def has_foreign_labels(data: ClassifyDataConfig, path: Path, labels: Collection[str]) -> bool:
-    """Whether a file without column names seems to start each line with a label that is not one of ``labels``.
+    """Whether a file without column names seems to have labels, and none of the first of them is in ``labels``.
 
     Such a file has lines of text, since only the first words of its lines made it look labeled.
     """
     found = detect_format(path, data.encoding)
     is_headerless = found.format == "tsv" and found.options["layout"].header is None
-    if found.format not in ("first-word", "fasttext") and not (is_headerless and found.columns.get("label")):
+    if found.format != "first-word" and not (is_headerless and found.columns.get("label")):
         return False
     label = replace(LABEL, separator=data.label_separator)
-    first = next(open_records(path, (TEXT, label), encoding=data.encoding).read(), None)
-    return first is None or not set(first["label"] or ()) <= set(labels)
+    first = islice(open_records(path, (TEXT, label), encoding=data.encoding).read(), _LOOKED_AT)
+    return not any(set(record["label"] or ()) & set(labels) for record in first)
 
 
 def is_table(data: ClassifyDataConfig, path: Path) -> bool:

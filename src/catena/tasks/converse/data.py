@@ -14,6 +14,7 @@ from catena.data.readers import dialogue_lines
 from catena.data.reading import ReadCounter
 from catena.data.records import open_records
 from catena.data.roles import CONTEXT_COLUMNS, SOURCE
+from catena.data.tables import TABLE_FORMATS
 from catena.errors import CatenaError, DataError, FormatError
 from catena.registry import did_you_mean
 from catena.tasks.base import DataParts
@@ -103,8 +104,11 @@ def context_response_pairs(part: Sequence[Exchange]) -> list[tuple[Exchange, str
 
 def read_contexts(data: ConverseDataConfig, path: Path, counter: ReadCounter) -> Iterator[Exchange]:
     """The contexts of a file of conversations, or the lines of any other file. Responses are not read."""
-    if data.context_column is not None and _has_column(path, data.context_column, data.encoding):
-        columns = {"source": data.context_column}
+    column = data.context_column
+    if column is None or not _has_column(path, column, data.encoding):
+        column = _only_texts(path, data)
+    if column is not None:
+        columns = {"source": column}
         for record in open_records(path, (SOURCE,), columns=columns, encoding=data.encoding).read(
             counter, keep_empty=True
         ):
@@ -157,6 +161,14 @@ def _are_plain_pairs(path: Path, data: ConverseDataConfig) -> bool:
     if layout is None or layout.delimiter != "\t":
         return False
     return layout.header is None and layout.quote is None and len(layout.names) == 2
+
+
+def _only_texts(path: Path, data: ConverseDataConfig) -> str | None:
+    """The column of texts of a table that has no responses, such as ids and questions."""
+    found = detect_format(path, data.encoding) if data.input_format == "auto" else None
+    if found is None or found.format not in TABLE_FORMATS or found.columns.keys() != {"text"}:
+        return None
+    return found.columns["text"].columns[0]
 
 
 def _has_column(path: Path, column: str, encoding: str | None) -> bool:
