@@ -156,3 +156,8 @@ def test_training_lists_dropped_files_and_names_speakers(catena: Catena, folder:
     assert matches(
         catena("train", "lm", "flat", "--speakers", *SIZE, *QUICK).sentence, "No recording of train has a speaker. …"
     )
+
+
+def test_diagnose_says_that_it_needs_texts(catena: Catena, folder: Path) -> None:
+    sentence = catena("diagnose", folder / "run").sentence
+    assert sentence == f"{folder / 'run'} is a model of recordings. Pass a run of 'catena train lm' on texts."
