@@ -166,7 +166,7 @@ def known_roles(names: Sequence[str]) -> dict[str, str]:
 
 
 def names_texts_and_ids(names: Sequence[str]) -> bool:
-    """Whether column names are those of texts and their ids, such as ``id`` and ``text``."""
+    """Whether column names name texts and their ids, such as ``id`` and ``text``."""
     text = find_column(names, TEXT_COLUMNS, exact=True)
     return text is not None and len(names) > 1 and all(ID_NAME.fullmatch(name) for name in names if name != text)
 
