@@ -461,7 +461,8 @@ def show_folds(results: Sequence[dict[str, Any]]) -> None:
         if not runs:
             return
         accuracy, size = fold_accuracy(runs, fold), len(runs[0]["scores"]["test"]["labels"])
-        print(f"fold {fold}: accuracy on other folds {dev}, {best}, {len(runs)} networks: {100 * accuracy:.2f} %")
+        shown = ", ".join(f"{name} {100 * value:.2f}" for name, value in dev.items())
+        print(f"fold {fold}: accuracy on other folds {shown}; {best}, {len(runs)} networks: {100 * accuracy:.2f} %")
         correct, n = correct + round(accuracy * size), n + size
     print(f"ESC-10, all folds: {100 * correct / n:.2f} % of {n}, 95 % interval {wilson_interval(correct, n)}")
 
