@@ -34,14 +34,17 @@ from catena.tasks.caption.task import CaptionTask
 from catena.tasks.runs import load_task, train_run
 from catena.training.report import SilentReporter
 
-RUNS: dict[str, tuple[str, dict[str, Any]]] = {
+CONSTANT = {"training": {"schedule": "constant", "patience": 12}}
+RUNS: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
     "soft": ("flickr8k-soft", {}),
     "hard": ("flickr8k-hard", {}),
-    "blind": ("flickr8k-soft", {"blind": True}),
+    "blind": ("flickr8k-soft", {"model": {"blind": True}}),
     "pixels": ("flickr8k-pixels", {}),
+    "hard-constant": ("flickr8k-hard", CONSTANT),
+    "pixels-constant": ("flickr8k-pixels", CONSTANT),
 }
-"""The recipe of each run, and what differs in its model."""
-DEFAULT_RUNS = [f"{name}:{seed}" for seed in (1, 2, 3) for name in RUNS]
+"""The recipe of each run, and what differs in its sections."""
+DEFAULT_RUNS = [f"{name}:{seed}" for seed in (1, 2, 3) for name in ("soft", "hard", "blind", "pixels")]
 PENALTIES = (0.4, 0.7, 1.0, 1.3, 1.6)
 EVALUATION_SECONDS = 60.0
 """Part of the time limit that is not used for training."""
@@ -71,13 +74,14 @@ def build_config(arguments: argparse.Namespace, name: str, seed: int) -> Caption
         "train": [str(arguments.data / "captions.tsv")],
         "images": str(arguments.data / "images"),
     }
-    if name != "pixels":
+    if not recipe.endswith("pixels"):
         data["features"] = str(arguments.data / "features.safetensors")
     left = max(arguments.deadline - EVALUATION_SECONDS - time.time(), 1.0)
     values |= {"seed": seed, "data": {**values.get("data", {}), **data}}
     values["machine"] = {"device": arguments.device, "threads": 1}
-    values["model"] = {**values.get("model", {}), **changes}
-    values["training"] = {**values.get("training", {}), "max_time": f"{left:.1f}s"}
+    for section in ("model", "training"):
+        values[section] = {**values.get(section, {}), **changes.get(section, {})}
+    values["training"]["max_time"] = f"{left:.1f}s"
     return parse(CaptionConfig, values, source=recipe)
 
 
