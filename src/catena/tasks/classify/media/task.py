@@ -110,6 +110,13 @@ class MediaTask(LabelTask[MediaExample]):
             The contents; for each decoded file its index in ``paths``; and for each its index in the contents.
         """
 
+    @classmethod
+    @abstractmethod
+    def build_network(
+        cls, config: ClassifyConfig, encoding: MediaEncoding, report: list[str] | None = None
+    ) -> MediaNetwork:
+        """The network of pictures or sounds."""
+
     @abstractmethod
     def fit_norm(self, rows: MediaRows) -> None:
         """Set mean and deviation of the inputs of the network from the training files."""
