@@ -60,6 +60,12 @@ class Prediction(ABC):
         return str(self)
 
 
+def _find_metric(name: str, known: Mapping[str, Metric]) -> Metric:
+    if name not in known:
+        raise ConfigError(f"metric must be one of {', '.join(known)}, got {name!r}. Choose one of these.")
+    return known[name]
+
+
 @dataclass(frozen=True)
 class PairedPredictions:
     """References and predictions, example by example, with the metric that compares them."""
@@ -141,10 +147,7 @@ class EvaluationResult(ABC):
 
     def paired(self, name: str) -> PairedPredictions:
         """The examples for a paired test between two models."""
-        if name not in self.metrics():
-            known = ", ".join(self.metrics())
-            raise ConfigError(f"metric must be one of {known}, got {name!r}. Choose one of these.")
-        return PairedPredictions(self.metrics()[name], *self.pairs(name))
+        return PairedPredictions(_find_metric(name, self.metrics()), *self.pairs(name))
 
     def lines(self) -> list[str]:
         """The lines of a readable report."""
@@ -319,20 +322,24 @@ class BaseTask(ABC, Generic[C, E, P, O]):
     def evaluate_examples(self, examples: Sequence[E]) -> EvaluationResult:
         """Predict examples that have gold labels or references, and compare."""
 
-    @property
-    @abstractmethod
-    def metric(self) -> str:
-        """The name of the score that selects checkpoints if the config names none."""
-
-    @abstractmethod
-    def find_metric(self, name: str) -> Metric:
-        """The metric of a score. Raise ConfigError for an unknown name."""
-
     @abstractmethod
     def describe(self, top: int) -> list[str]:
         """Lines about the parameters of the model, with the ``top`` most important ones."""
 
     # --- optional -----------------------------------------------------------------------------------------------------
+
+    def all_metrics(self) -> Mapping[str, Metric]:
+        """The metrics by the names of their scores. Define this, or ``metric`` and ``find_metric``."""
+        raise NotImplementedError
+
+    @property
+    def metric(self) -> str:
+        """The name of the score that selects checkpoints if the config names none: the first."""
+        return next(iter(self.all_metrics()))
+
+    def find_metric(self, name: str) -> Metric:
+        """The metric of a score. Raise ConfigError for an unknown name."""
+        return _find_metric(name, self.all_metrics())
 
     @classmethod
     def split_key(cls, example: E) -> str:

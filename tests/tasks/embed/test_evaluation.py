@@ -9,10 +9,10 @@ import pytest
 from scipy import stats
 
 from catena.data.reading import ReadCounter
-from catena.errors import ConfigError, DataError
+from catena.errors import DataError
 from catena.tasks.embed.config import EmbedConfig
 from catena.tasks.embed.data import RatedPair
-from catena.tasks.embed.evaluation import EmbedEvaluation, find_metric
+from catena.tasks.embed.evaluation import METRICS, EmbedEvaluation
 from catena.tasks.embed.task import EmbedTask
 from catena.vectors.evaluate import evaluate_analogies, evaluate_similarities
 from catena.vectors.table import VectorTable
@@ -71,7 +71,7 @@ def test_spearman_metric_of_subsets_is_the_correlation_of_their_ranks() -> None:
     """Sums over a subset of the pairs give Pearson's correlation of the ranks among all pairs."""
     rng = np.random.default_rng(3)
     x, y = rng.normal(size=12), rng.normal(size=12)
-    metric = find_metric("spearman")
+    metric = METRICS["spearman"]
     rows = metric.statistics(x, y)
     chosen = rng.integers(0, 12, 12)
     ranks = stats.rankdata(x)[chosen], stats.rankdata(y)[chosen]
@@ -100,8 +100,3 @@ def test_file_without_known_words_is_an_error(task: EmbedTask, tmp_path: Path, l
     (tmp_path / "f.txt").write_text(line + "\n", encoding="utf-8")
     with pytest.raises(DataError, match=f"must be at least {least}, got {least - 1} of 1"):
         evaluate(task, tmp_path / "f.txt").scores()
-
-
-def test_unknown_metric_is_an_error() -> None:
-    with pytest.raises(ConfigError, match="did you mean 'accuracy'"):
-        find_metric("acuracy")

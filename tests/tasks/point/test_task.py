@@ -148,7 +148,7 @@ def test_truncated_outputs_are_marked(sorter: PointTask, monkeypatch: pytest.Mon
 
 
 def test_predict_invalid_input_raises(sorter: PointTask, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="Unknown metric 'area'"):
+    with pytest.raises(ConfigError, match="got 'area'"):
         sorter.find_metric("area")
     with pytest.raises(FormatError, match="points with 1 coordinates, as in training, got 2"):
         sorter.predict(["1,2 3,4"])

@@ -413,5 +413,5 @@ def test_options_that_do_not_fit_raise(reader: ReadTask) -> None:
         reader.predict([("Ada", "Who?")], ReadOptions(no_answer_threshold=0.5))
     with pytest.raises(ConfigError, match="stride must be at most window - max_answer"):
         reader.predict([("Ada", "Who?")], ReadOptions(max_answer=300))
-    with pytest.raises(ConfigError, match="Unknown metric 'bleu' of a reader"):
+    with pytest.raises(ConfigError, match="metric must be one of f1, exact_match, got 'bleu'"):
         reader.find_metric("bleu")

@@ -7,8 +7,7 @@ import pytest
 from scipy import stats
 from sklearn.metrics import r2_score
 
-from catena.errors import ConfigError
-from catena.tasks.regress.evaluation import RegressEvaluation, find_metric
+from catena.tasks.regress.evaluation import RegressEvaluation
 
 RNG = np.random.default_rng(0)
 GOLD = RNG.normal(5, 2, 200)
@@ -62,8 +61,3 @@ def test_coverage_counts_values_inside_their_interval() -> None:
 def test_results_are_joined() -> None:
     parts = [RegressEvaluation(GOLD[i:j], MEANS[i:j], DEVIATIONS[i:j]) for i, j in ((0, 70), (70, 200))]
     assert RegressEvaluation.join(parts).scores() == RESULT.scores()
-
-
-def test_unknown_metric_is_an_error() -> None:
-    with pytest.raises(ConfigError, match="Unknown metric 'rsme' of regression: did you mean 'rmse'"):
-        find_metric("rsme")

@@ -267,7 +267,7 @@ def test_baseline_with_scores_raises(words: Path, tmp_path: Path) -> None:
     result = evaluate(model, words)
     paired = result.paired("word_error")
     assert paired.metric(paired.references, paired.predictions) == result.scores()["word_error"]
-    with pytest.raises(ConfigError, match="Unknown metric 'accuracy' of a transducer"):
+    with pytest.raises(ConfigError, match="metric must be one of word_error, symbol_error, got 'accuracy'"):
         model.find_metric("accuracy")
 
 

@@ -10,13 +10,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from catena.errors import ConfigError
 from catena.metrics import classification as metrics
 from catena.metrics.calibration import expected_calibration_error
 from catena.metrics.confusion import ConfusionTable, confusion_table
 from catena.metrics.intervals import Interval
 from catena.metrics.measure import Metric, MetricValue, mean_score, mean_statistics
-from catena.registry import did_you_mean
 from catena.tasks.base import EvaluationResult
 from catena.tasks.classify.data import describe_unseen, encode_labels, find_unseen
 
@@ -35,19 +33,12 @@ def _log_losses(references: np.ndarray, log_probs: np.ndarray) -> np.ndarray:
     return mean_statistics(-np.where(references > 0.5, log_probs, others).sum(1))
 
 
-_METRICS = {
+METRICS = {
     "accuracy": replace(metrics.SUBSET_ACCURACY, name="accuracy"),
     "macro_f1": metrics.multilabel_f1_measure(average="macro"),
     "micro_f1": metrics.multilabel_f1_measure(average="micro"),
     "log_loss": Metric("log-loss|unit:nats", _log_losses, mean_score, higher_is_better=False),
 }
-
-
-def find_metric(name: str) -> Metric:
-    """The metric of a score."""
-    if name not in _METRICS:
-        raise ConfigError(f"Unknown metric {name!r} of a classifier: {did_you_mean(name, _METRICS)}")
-    return _METRICS[name]
 
 
 def class_log_probs(logits: np.ndarray, multilabel: bool, temperature: float) -> np.ndarray:
@@ -111,7 +102,7 @@ class ClassifyEvaluation(EvaluationResult):
     counts: str = ""
 
     def metrics(self) -> Mapping[str, Metric]:
-        known = dict(_METRICS)
+        known = dict(METRICS)
         if not self.multilabel:
             del known["micro_f1"]  # equals the accuracy
             known["macro_f1"] = metrics.f1_measure(average="macro")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
@@ -10,9 +10,9 @@ import numpy as np
 from catena.data.vocabulary import Labels
 from catena.metrics.calibration import fit_temperature
 from catena.metrics.measure import Metric
-from catena.tasks.classify.config import METRICS, ClassifyConfig, ClassifyOptions
+from catena.tasks.classify.config import ClassifyConfig, ClassifyOptions
 from catena.tasks.classify.data import encode_labels
-from catena.tasks.classify.evaluation import ClassifyEvaluation, find_metric, predicted_ids
+from catena.tasks.classify.evaluation import METRICS, ClassifyEvaluation, predicted_ids
 from catena.tasks.classify.predict import ClassPrediction
 from catena.tasks.options import PredictOptions
 
@@ -48,12 +48,8 @@ class LabelOutputs:
         """Whether an input may have several labels."""
         return self.config.data.multilabel
 
-    @property
-    def metric(self) -> str:
-        return METRICS[0]
-
-    def find_metric(self, name: str) -> Metric:
-        return find_metric(name)
+    def all_metrics(self) -> Mapping[str, Metric]:
+        return METRICS
 
     # --- evaluation ---------------------------------------------------------------------------------------------------
 

@@ -10,24 +10,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from catena.errors import ConfigError, DataError
+from catena.errors import DataError
 from catena.metrics.classification import ACCURACY
 from catena.metrics.correlation import SPEARMAN
 from catena.metrics.intervals import Interval, fisher_interval
 from catena.metrics.measure import Metric
-from catena.registry import did_you_mean
 from catena.tasks.base import EvaluationResult
 
-_METRICS = {"accuracy": ACCURACY, "spearman": SPEARMAN}
+METRICS = {"accuracy": ACCURACY, "spearman": SPEARMAN}
 _SPREAD = 1.06
 """The variance of Fisher's transform of Spearman's correlation, times n - 3."""
-
-
-def find_metric(name: str) -> Metric:
-    """The metric of a score."""
-    if name not in _METRICS:
-        raise ConfigError(f"Unknown metric {name!r} of word vectors: {did_you_mean(name, _METRICS)}")
-    return _METRICS[name]
 
 
 @dataclass(frozen=True)
@@ -57,7 +49,7 @@ class EmbedEvaluation(EvaluationResult):
                 f"The number of questions whose words all have vectors must be at least {need}, got "
                 f"{len(self.references)} of {n}. Use other vectors or questions."
             )
-        return {self.metric: find_metric(self.metric)}
+        return {self.metric: METRICS[self.metric]}
 
     def pairs(self, name: str) -> tuple[list[Any], list[Any]]:
         return self.references, self.predictions

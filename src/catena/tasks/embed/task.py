@@ -21,7 +21,7 @@ from catena.tasks.base import BaseTask, Origin, Training
 from catena.tasks.embed.baselines import FactorBaselines
 from catena.tasks.embed.config import EmbedConfig, EmbedOptions
 from catena.tasks.embed.data import Analogy, Query, RatedPair, read_queries
-from catena.tasks.embed.evaluation import EmbedEvaluation, find_metric
+from catena.tasks.embed.evaluation import METRICS, EmbedEvaluation
 from catena.tasks.embed.factors import FactorTraining
 from catena.tasks.embed.predict import Neighbor, NeighborPrediction
 from catena.tasks.embed.training import VectorTraining
@@ -149,12 +149,8 @@ class EmbedTask(BaseTask[EmbedConfig, Query, NeighborPrediction, EmbedOptions]):
     def baselines(self) -> FactorBaselines:
         return FactorBaselines(self)
 
-    @property
-    def metric(self) -> str:
-        return "accuracy"
-
-    def find_metric(self, name: str) -> Metric:
-        return find_metric(name)
+    def all_metrics(self) -> Mapping[str, Metric]:
+        return METRICS
 
     def evaluate_examples(self, examples: Sequence[Query]) -> EmbedEvaluation:
         if isinstance(examples[0], Analogy):

@@ -12,28 +12,20 @@ from typing import Any
 
 import numpy as np
 
-from catena.errors import ConfigError, DataError
+from catena.errors import DataError
 from catena.metrics.likelihood import MOST_NATS, NATS_PER_TOKEN, PERPLEXITY, likelihood_metric
 from catena.metrics.measure import Metric, signature
-from catena.registry import did_you_mean
 from catena.tasks.base import EvaluationResult, PairedPredictions
 from catena.tasks.lm.config import LmConfig
 from catena.tasks.lm.data import TextPart
 
 _LOG_TWO = math.log(2)
-_METRICS = {
+METRICS = {
     "perplexity": PERPLEXITY,
     "nats_per_token": NATS_PER_TOKEN,
     "bits_per_character": likelihood_metric("bits_per_character", _LOG_TWO),
     "bits_per_byte": likelihood_metric("bits_per_byte", _LOG_TWO),
 }
-
-
-def find_metric(name: str) -> Metric:
-    """The metric of a score."""
-    if name not in _METRICS:
-        raise ConfigError(f"Unknown metric {name!r} of a language model: {did_you_mean(name, _METRICS)}")
-    return _METRICS[name]
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +46,7 @@ class LmEvaluation(EvaluationResult):
     counts: str = ""
 
     def metrics(self) -> Mapping[str, Metric]:
-        return _METRICS
+        return METRICS
 
     def pairs(self, name: str) -> tuple[Sequence[Any], Sequence[Any]]:
         texts = self.texts if self.texts is not None else [""] * len(self.part)

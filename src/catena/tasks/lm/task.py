@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -19,10 +19,10 @@ from catena.data.vocabulary import UNK
 from catena.errors import DataError
 from catena.metrics.measure import Metric
 from catena.tasks.base import BaseTask
-from catena.tasks.lm.config import METRICS, NEXT_COMMANDS, LmConfig, LmOptions
+from catena.tasks.lm.config import NEXT_COMMANDS, LmConfig, LmOptions
 from catena.tasks.lm.data import TextPart, encode_texts, read_lines
 from catena.tasks.lm.encoding import LmEncoding
-from catena.tasks.lm.evaluation import LmEvaluation, find_metric
+from catena.tasks.lm.evaluation import METRICS, LmEvaluation
 from catena.tasks.lm.predict import ScoredText
 
 if TYPE_CHECKING:
@@ -137,12 +137,8 @@ class LmTask(BaseTask[LmConfig, Text, ScoredText, LmOptions]):
 
     # --- evaluation ---------------------------------------------------------------------------------------------------
 
-    @property
-    def metric(self) -> str:
-        return METRICS[0]
-
-    def find_metric(self, name: str) -> Metric:
-        return find_metric(name)
+    def all_metrics(self) -> Mapping[str, Metric]:
+        return METRICS
 
     def evaluate(self, examples: Iterable[Text] | TextPart) -> LmEvaluation:
         """The log-probabilities of a whole text; its lines may be the context of later ones, so it is not in blocks."""

@@ -12,9 +12,8 @@ import numpy as np
 
 from catena.data.formats import FORMATS
 from catena.data.reading import Dropped, ReadCounter
-from catena.errors import ConfigError, DataError
+from catena.errors import DataError
 from catena.metrics.measure import Metric
-from catena.registry import did_you_mean
 from catena.tasks.base import BaseTask, EvaluationResult
 from catena.tasks.neural import NeuralTask
 from catena.tasks.options import RankedOptions
@@ -134,15 +133,8 @@ class ParseTask(BaseTask[ParseConfig, ParseExample[T], P, O]):
 
     # --- evaluation ---------------------------------------------------------------------------------------------------
 
-    @property
-    def metric(self) -> str:
-        return next(iter(self.evaluation.METRICS))
-
-    def find_metric(self, name: str) -> Metric:
-        known = self.evaluation.METRICS
-        if name not in known:
-            raise ConfigError(f"Unknown metric {name!r} of a parser: {did_you_mean(name, known)}")
-        return known[name]
+    def all_metrics(self) -> Mapping[str, Metric]:
+        return self.evaluation.METRICS
 
     def evaluate_examples(self, examples: Sequence[ParseExample[T]]) -> EvaluationResult:
         options: Any = self.options_class()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,11 +16,10 @@ from torch import Tensor
 from catena.data.batches import BatchPlan
 from catena.data.reading import ReadCounter
 from catena.draw.picture import Picture
-from catena.errors import ConfigError, DataError, FormatError
+from catena.errors import DataError, FormatError
 from catena.metrics.measure import Metric
 from catena.niche.geometry.problems import PROBLEMS
 from catena.randomness import Randomness
-from catena.registry import did_you_mean
 from catena.search.hypothesis import Hypothesis
 from catena.seq2seq.pointer import PointerInputs, PointerNetwork, PointReader, build_pointer
 from catena.tasks.base import DataParts, Origin
@@ -227,15 +226,8 @@ class PointTask(NeuralTask[PointConfig, PointItem, PointPrediction, PointOptions
 
     # --- evaluation ---------------------------------------------------------------------------------------------------
 
-    @property
-    def metric(self) -> str:
-        return next(iter(PROBLEMS[self.problem].measures))
-
-    def find_metric(self, name: str) -> Metric:
-        measures = PROBLEMS[self.problem].measures
-        if name not in measures:
-            raise ConfigError(f"Unknown metric {name!r} of this model: {did_you_mean(name, measures)}")
-        return measures[name]
+    def all_metrics(self) -> Mapping[str, Metric]:
+        return PROBLEMS[self.problem].measures
 
     def evaluate_rows(self, rows: PointSetBatch) -> PointEvaluation:
         found = search(self.pointer, self.encoding, rows, self.config.search.beam_size)

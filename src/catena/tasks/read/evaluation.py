@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 import regex
 
-from catena.errors import ConfigError
 from catena.metrics.measure import Metric
 from catena.metrics.reading import (
     AnswerReport,
@@ -19,19 +18,11 @@ from catena.metrics.reading import (
     answer_report,
     exact_match_measure,
 )
-from catena.registry import did_you_mean
 from catena.tasks.base import EvaluationResult
 from catena.tasks.read.config import METRICS
 
 _LETTER = regex.compile(r"\p{L}")
 _UNSPACED = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}]")
-
-
-def find_metric(name: str) -> Metric:
-    """The metric of a score."""
-    if name not in METRICS:
-        raise ConfigError(f"Unknown metric {name!r} of a reader: {did_you_mean(name, METRICS)}")
-    return answer_f1_measure() if name == "f1" else exact_match_measure()
 
 
 def choose_unit(references: Sequence[Sequence[str]]) -> AnswerUnit:

@@ -26,7 +26,7 @@ from catena.draw.picture import Picture
 from catena.embeddings.config import BaseCharacterConfig
 from catena.errors import CheckpointError, DataError
 from catena.metrics.measure import Metric
-from catena.metrics.reading import answer_f1_measure
+from catena.metrics.reading import answer_f1_measure, exact_match_measure
 from catena.metrics.text_table import table_lines
 from catena.randomness import Randomness
 from catena.retrieval.config import BM25Config
@@ -42,10 +42,10 @@ from catena.tasks.read.answers import (
 )
 from catena.tasks.read.build import build_bidaf
 from catena.tasks.read.calibration import MixtureWeights, fit_scale
-from catena.tasks.read.config import METRICS, ReadConfig, ReadOptions, ReadSearchConfig
+from catena.tasks.read.config import ReadConfig, ReadOptions, ReadSearchConfig
 from catena.tasks.read.data import AnswerCounter, QuestionSet, ReadingBatch, ReadingTexts, ReadRows
 from catena.tasks.read.encoding import ReadingEncoding, read_frozen_vectors
-from catena.tasks.read.evaluation import ReadEvaluation, choose_unit, find_metric
+from catena.tasks.read.evaluation import ReadEvaluation, choose_unit
 from catena.tasks.read.folder import FolderReader
 from catena.tasks.read.model import BiDAF, span_loss
 from catena.tasks.read.no_answer import fit_no_answer_threshold
@@ -199,12 +199,8 @@ class ReadTask(NeuralTask[ReadConfig, QuestionExample, ReadPrediction, ReadOptio
 
     # --- evaluation ---------------------------------------------------------------------------------------------------
 
-    @property
-    def metric(self) -> str:
-        return METRICS[0]
-
-    def find_metric(self, name: str) -> Metric:
-        return find_metric(name)
+    def all_metrics(self) -> Mapping[str, Metric]:
+        return {"f1": answer_f1_measure(), "exact_match": exact_match_measure()}
 
     def evaluate_dev(self, rows: ReadRows) -> ReadEvaluation:
         """Evaluate, and fit the threshold of no answer and the temperature.

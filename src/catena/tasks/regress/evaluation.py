@@ -11,28 +11,19 @@ from typing import Any
 
 import numpy as np
 
-from catena.errors import ConfigError
 from catena.metrics.correlation import PEARSON, SPEARMAN
 from catena.metrics.intervals import Interval, bootstrap_score_interval, fisher_interval
 from catena.metrics.measure import Metric
 from catena.metrics.regression import GAUSSIAN_LOG_LIKELIHOOD, MAE, R2, RMSE
 from catena.metrics.resampling import bootstrap_sums
-from catena.registry import did_you_mean
 from catena.tasks.base import EvaluationResult
 from catena.tasks.regress.config import METRICS
 
-_METRICS: dict[str, Metric] = dict(
+ALL_METRICS: dict[str, Metric] = dict(
     zip(METRICS, (RMSE, MAE, R2, PEARSON, SPEARMAN, GAUSSIAN_LOG_LIKELIHOOD), strict=True)
 )
 _SPREADS = {"pearson": 1.0, "spearman": 1.06}
 """The variance of Fisher's transform of a correlation, times n - 3."""
-
-
-def find_metric(name: str) -> Metric:
-    """The metric of a score."""
-    if name not in _METRICS:
-        raise ConfigError(f"Unknown metric {name!r} of regression: {did_you_mean(name, _METRICS)}")
-    return _METRICS[name]
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +44,7 @@ class RegressEvaluation(EvaluationResult):
     def metrics(self) -> Mapping[str, Metric]:
         """All metrics; without correlations if there is a single example."""
         few = len(self.gold) < 2
-        return {name: metric for name, metric in _METRICS.items() if not (few and name in _SPREADS)}
+        return {name: metric for name, metric in ALL_METRICS.items() if not (few and name in _SPREADS)}
 
     def pairs(self, name: str) -> tuple[np.ndarray, np.ndarray]:
         if name == "log_likelihood":

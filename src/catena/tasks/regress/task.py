@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
@@ -21,10 +21,10 @@ from catena.data.reading import ReadCounter
 from catena.errors import DataError
 from catena.metrics.measure import Metric
 from catena.tasks.base import BaseTask, DataParts, EvaluationResult
-from catena.tasks.regress.config import METRICS, RegressConfig, RegressOptions
+from catena.tasks.regress.config import RegressConfig, RegressOptions
 from catena.tasks.regress.data import RegressExample, is_table, open_values, read_values
 from catena.tasks.regress.encoding import RegressEncoding, fit_tokenizer
-from catena.tasks.regress.evaluation import RegressEvaluation, find_metric
+from catena.tasks.regress.evaluation import ALL_METRICS, RegressEvaluation
 from catena.tasks.regress.predict import ValuePrediction
 
 if TYPE_CHECKING:
@@ -125,12 +125,8 @@ class RegressTask(BaseTask[RegressConfig, RegressExample, ValuePrediction, Regre
 
     # --- evaluation ---------------------------------------------------------------------------------------------------
 
-    @property
-    def metric(self) -> str:
-        return METRICS[0]
-
-    def find_metric(self, name: str) -> Metric:
-        return find_metric(name)
+    def all_metrics(self) -> Mapping[str, Metric]:
+        return ALL_METRICS
 
     def evaluate_examples(self, examples: Sequence[RegressExample]) -> EvaluationResult:
         return RegressEvaluation(np.array([example.value for example in examples]), *self.gaussians(examples))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from catena.tasks.base import BaseTask, EvaluationResult, by_length
 from catena.tasks.tag.config import TagConfig, TagOptions
 from catena.tasks.tag.data import TaggedSentence, read_tagged_sentences, seen_format, tagging_format
 from catena.tasks.tag.distribution import TagDistribution, own_spans
-from catena.tasks.tag.evaluation import TagEvaluation, default_metric, find_metric
+from catena.tasks.tag.evaluation import TagEvaluation, tag_metrics
 from catena.tasks.tag.predict import TagPrediction, TagSpan
 from catena.tasks.tag.tag_set import TagSet
 from catena.tasks.word_inputs.sentences import Sentence
@@ -240,12 +240,8 @@ class TagTask(BaseTask[TagConfig, TaggedSentence, TagPrediction, TagOptions]):
 
     # --- evaluation ---------------------------------------------------------------------------------------------------
 
-    @property
-    def metric(self) -> str:
-        return default_metric(self.tags)
-
-    def find_metric(self, name: str) -> Metric:
-        return find_metric(name, self.tags)
+    def all_metrics(self) -> Mapping[str, Metric]:
+        return tag_metrics(self.tags)
 
     def evaluate_examples(self, examples: Sequence[TaggedSentence]) -> EvaluationResult:
         lengths = np.array([len(one.sentence) for one in examples])

@@ -9,12 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from catena.errors import ConfigError
 from catena.metrics import spans as span_metrics
 from catena.metrics.classification import label_report
 from catena.metrics.confusion import confusion_table
 from catena.metrics.measure import Metric, mean_score
-from catena.registry import did_you_mean
 from catena.tasks.base import EvaluationResult
 from catena.tasks.data_warnings import unseen_line
 from catena.tasks.tag.tag_set import TagSet
@@ -57,20 +55,8 @@ _SPAN_METRICS = {
 _METRICS = {**_SPAN_METRICS, "accuracy": _ACCURACY, "sentence_accuracy": _SENTENCE_ACCURACY}
 
 
-def default_metric(tags: TagSet) -> str:
-    """The main score: F1 if tags encode spans, otherwise the accuracy over words."""
-    return "accuracy" if tags.files is None else "f1"
-
-
-def find_metric(name: str, tags: TagSet) -> Metric:
-    """The metric of a score. Raise ConfigError if the tags do not have this score."""
-    known = _applicable(tags)
-    if name not in known:
-        raise ConfigError(f"Unknown metric {name!r} of these tags: {did_you_mean(name, known)}")
-    return known[name]
-
-
-def _applicable(tags: TagSet) -> Mapping[str, Metric]:
+def tag_metrics(tags: TagSet) -> Mapping[str, Metric]:
+    """The scores of tags. The first is the main one: F1 if tags encode spans, otherwise the accuracy over words."""
     return _METRICS if tags.files is not None else {k: v for k, v in _METRICS.items() if k not in _SPAN_METRICS}
 
 
@@ -84,7 +70,7 @@ class TagEvaluation(EvaluationResult):
     counts: str = ""
 
     def metrics(self) -> Mapping[str, Metric]:
-        known = _applicable(self.tags)
+        known = tag_metrics(self.tags)
         if self._all_known()[0] or self.tags.files is None:
             return known
         return {name: metric for name, metric in known.items() if name not in _SPAN_METRICS}

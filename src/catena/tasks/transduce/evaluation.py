@@ -9,21 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from catena.errors import ConfigError
 from catena.metrics.edits import SYMBOL_ERROR, WORD_ERROR
 from catena.metrics.measure import Metric
-from catena.registry import did_you_mean
 from catena.tasks.base import EvaluationResult
 from catena.tasks.transduce.data import Symbols
 
-_METRICS: dict[str, Metric] = {"word_error": WORD_ERROR, "symbol_error": SYMBOL_ERROR}
-
-
-def find_metric(name: str) -> Metric:
-    """The metric of a score. Raise ConfigError for an unknown name."""
-    if name not in _METRICS:
-        raise ConfigError(f"Unknown metric {name!r} of a transducer: {did_you_mean(name, _METRICS)}")
-    return _METRICS[name]
+METRICS: dict[str, Metric] = {"word_error": WORD_ERROR, "symbol_error": SYMBOL_ERROR}
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +50,7 @@ class TransduceEvaluation(EvaluationResult):
         return list(references.values()), list(predicted.values()), sum(unknown.values())
 
     def metrics(self) -> Mapping[str, Metric]:
-        return _METRICS
+        return METRICS
 
     def pairs(self, name: str) -> tuple[Sequence[Any], Sequence[Any]]:
         return self._grouped[0], self._grouped[1]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -20,7 +20,7 @@ from catena.tasks.base import BaseTask, DataParts, Origin
 from catena.tasks.fitted import FitReporter, FittedTask
 from catena.tasks.pairs import read_sources
 from catena.tasks.sources import Sources
-from catena.tasks.transduce.config import METRICS, NEXT_COMMANDS, TransduceConfig, TransduceOptions
+from catena.tasks.transduce.config import NEXT_COMMANDS, TransduceConfig, TransduceOptions
 from catena.tasks.transduce.data import (
     Symbols,
     SymbolTokenizer,
@@ -29,7 +29,7 @@ from catena.tasks.transduce.data import (
     pair_format,
     read_strings,
 )
-from catena.tasks.transduce.evaluation import TransduceEvaluation, find_metric
+from catena.tasks.transduce.evaluation import METRICS, TransduceEvaluation
 from catena.tasks.transduce.predict import TransductionPrediction
 from catena.tasks.writing import unknown_input_warning
 from catena.transduction.alphabet import Alphabet
@@ -165,12 +165,8 @@ class TransduceTask(BaseTask[TransduceConfig, ParallelText, TransductionPredicti
 
     # --- evaluation ---------------------------------------------------------------------------------------------------
 
-    @property
-    def metric(self) -> str:
-        return METRICS[0]
-
-    def find_metric(self, name: str) -> Metric:
-        return find_metric(name)
+    def all_metrics(self) -> Mapping[str, Metric]:
+        return METRICS
 
     def evaluate_examples(self, examples: Sequence[ParallelText]) -> TransduceEvaluation:
         return self.evaluate_pairs([self.tokenizer.pair(example) for example in examples])

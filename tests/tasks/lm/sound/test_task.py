@@ -244,7 +244,7 @@ def test_report_states_the_protocol(tasks: dict[str, SoundLmTask], voices: Path)
     n = sum(one.n_samples for one in result.scored)
     assert result.scores()["bits_per_sample"] == pytest.approx(-sum(values) / n / math.log(2))
     assert tasks["speakers"].find_metric("bits_per_sample").higher_is_better is False
-    with pytest.raises(ConfigError, match="Unknown metric 'perplexity'"):
+    with pytest.raises(ConfigError, match="metric must be one of bits_per_sample, got 'perplexity'"):
         tasks["speakers"].find_metric("perplexity")
 
 

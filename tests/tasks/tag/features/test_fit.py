@@ -131,7 +131,7 @@ def test_long_sentences_are_dropped_or_cut(too_long: str, tmp_path: Path) -> Non
 
 
 def test_metric_without_spans_is_rejected(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="Unknown metric 'f1' of these tags: known are 'accuracy'"):
+    with pytest.raises(ConfigError, match="metric must be one of accuracy, sentence_accuracy, got 'f1'"):
         train_run(config(tmp_path, "crf", metric="f1"), tmp_path / "run", SilentReporter())
 
 

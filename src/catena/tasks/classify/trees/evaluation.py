@@ -20,7 +20,7 @@ from catena.metrics.measure import Metric
 from catena.registry import did_you_mean
 from catena.tasks.base import EvaluationResult
 from catena.tasks.classify.data import describe_unseen
-from catena.tasks.classify.evaluation import ClassifyEvaluation, find_metric
+from catena.tasks.classify.evaluation import METRICS, ClassifyEvaluation
 from catena.tasks.classify.trees.batch import NO_LABEL
 
 _STANFORD = ("0", "1", "2", "3", "4")
@@ -130,8 +130,5 @@ _NODE_METRICS = {
     "binary_accuracy": replace(ACCURACY, name="accuracy|nodes:root|classes:2"),
     "binary_node_accuracy": replace(ACCURACY, name="accuracy|nodes:all|classes:2"),
 }
-
-
-def find_node_metric(name: str) -> Metric:
-    """The metric of a score of trees."""
-    return _NODE_METRICS[name] if name in _NODE_METRICS else find_metric(name)
+TREE_METRICS: dict[str, Metric] = {**METRICS, **_NODE_METRICS}
+"""The metrics of trees."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,13 +26,13 @@ from catena.errors import ConfigError, DataError
 from catena.metrics.calibration import fit_temperature
 from catena.metrics.measure import Metric
 from catena.tasks.base import DataParts, Origin
-from catena.tasks.classify.config import METRICS, ClassifyConfig, ClassifyOptions
+from catena.tasks.classify.config import ClassifyConfig, ClassifyOptions
 from catena.tasks.classify.data import SAMPLES, describe_unseen, find_unseen
 from catena.tasks.classify.encoding import ClassifyEncoding, TokenEncoding
 from catena.tasks.classify.loss import LOSSES, balanced_weights
 from catena.tasks.classify.tree_config import TreeClassifierConfig
 from catena.tasks.classify.trees.batch import NO_LABEL, EncodedTrees, Which, WordTrees, encode_shapes
-from catena.tasks.classify.trees.evaluation import TreeEvaluation, find_node_metric, polarity_classes
+from catena.tasks.classify.trees.evaluation import TREE_METRICS, TreeEvaluation, polarity_classes
 from catena.tasks.classify.trees.model import TreeClassifier, build_tree_model
 from catena.tasks.classify.trees.predict import TreePrediction
 from catena.tasks.classify.trees.reading import TreeReader
@@ -182,12 +182,8 @@ class TreeTask(NeuralTask[ClassifyConfig, Tree, TreePrediction, ClassifyOptions]
 
     # --- evaluation ---------------------------------------------------------------------------------------------------
 
-    @property
-    def metric(self) -> str:
-        return METRICS[0]
-
-    def find_metric(self, name: str) -> Metric:
-        return find_node_metric(name)
+    def all_metrics(self) -> Mapping[str, Metric]:
+        return TREE_METRICS
 
     def evaluate_dev(self, rows: TreeRows) -> TreeEvaluation:
         logits, nodes = self._scored(rows, "labeled")

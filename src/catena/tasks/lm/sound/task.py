@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -18,10 +18,9 @@ from catena.data.mulaw import encode_mulaw
 from catena.data.reading import ReadCounter
 from catena.data.recordings import WindowBatch, WindowPlan, evaluation_windows
 from catena.data.vocabulary import Labels
-from catena.errors import ConfigError, DataError
+from catena.errors import DataError
 from catena.metrics.measure import Metric
 from catena.randomness import Randomness
-from catena.registry import did_you_mean
 from catena.tasks.base import BaseTask, Origin
 from catena.tasks.lm.config import LmConfig, LmOptions
 from catena.tasks.lm.sound.config import METRIC, NEXT_COMMANDS, WaveNetLMConfig
@@ -185,14 +184,8 @@ class SoundLmTask(NeuralTask[LmConfig, RecordingExample, ScoredRecording, LmOpti
 
     # --- scores -------------------------------------------------------------------------------------------------------
 
-    @property
-    def metric(self) -> str:
-        return METRIC
-
-    def find_metric(self, name: str) -> Metric:
-        if name != METRIC:
-            raise ConfigError(f"Unknown metric {name!r} of a model of recordings: {did_you_mean(name, (METRIC,))}")
-        return BITS_PER_SAMPLE
+    def all_metrics(self) -> Mapping[str, Metric]:
+        return {METRIC: BITS_PER_SAMPLE}
 
     def evaluate_rows(self, rows: RecordingRows) -> RecordingEvaluation:
         return RecordingEvaluation(self.model_config, self.score_rows(rows))
