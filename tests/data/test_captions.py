@@ -85,7 +85,7 @@ def test_damaged_flickr_lines_and_empty_captions_are_counted(tmp_path: Path) -> 
     counter = ReadCounter()
     found = read_captions(path, counter)
     assert [one.captions for one in found] == [("one",)]
-    assert [(d.place.line, d.reason) for d in counter.dropped] == [
+    assert [(d.location.line, d.reason) for d in counter.dropped] == [
         (2, "without picture#number and a tab"),
         (4, "without a caption"),
     ]

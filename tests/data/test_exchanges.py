@@ -39,7 +39,7 @@ def test_pairs_with_turns_inside_a_context(tmp_path: Path) -> None:
     path = written(tmp_path, "hi __eou__ there __eot__ yes\tno __eou__ \n\t\n你好\t👋🏽 ok\n")
     assert kind_of(path) == "pairs", "a name of one who speaks has few words"
     found = list(read_exchanges(path, "pairs"))
-    assert [(e.context, e.responses, e.place.line) for e in found] == [
+    assert [(e.context, e.responses, e.location.line) for e in found] == [
         (("hi there", "yes"), ("no",), 1),
         ((), ("",), 2),
         (("你好",), ("👋🏽 ok",), 3),
@@ -68,7 +68,7 @@ def test_questions_with_a_blank_line_are_not_taken_for_speakers(tmp_path: Path) 
     path = written(tmp_path, "When?\tat nine\nwhere is the key\there\tor there\nwho\tme\n")
     counter = ReadCounter()
     assert [e.responses for e in read_exchanges(path, counter=counter)] == [("at nine",), ("me",)]
-    assert [(d.place.line, d.reason) for d in counter.dropped] == [(2, "with 3 fields instead of 2")]
+    assert [(d.location.line, d.reason) for d in counter.dropped] == [(2, "with 3 fields instead of 2")]
 
 
 @pytest.mark.parametrize("delimiter", ["\t", ","])
@@ -84,7 +84,7 @@ def test_labeled_pairs(tmp_path: Path, delimiter: str) -> None:
     ]
     rows += [("e", "g", "0"), ("e", "h", "0"), ("a", "i", "1")]
     path = written(tmp_path, "".join(delimiter.join(row) + "\n" for row in rows))
-    assert [(e.context, e.responses, e.wrong, e.place.line) for e in all_of(path)[2:]] == [
+    assert [(e.context, e.responses, e.wrong, e.location.line) for e in all_of(path)[2:]] == [
         (("e",), ("f",), ("g", "h"), 4),
         (("a",), ("i",), (), 7),
     ], "neighboring rows of one context belong together"
@@ -114,7 +114,7 @@ def test_json_lines_with_responses(tmp_path: Path) -> None:
     assert first.context == ("Hi there", "Hello you")
     assert first.responses == ("Fine.", "Good.")
     assert (first.wrong, first.hard) == (("Blue.",), ("You there?",))
-    assert (second.context, second.responses, second.place.line) == (("a", "b"), ("c",), 3)
+    assert (second.context, second.responses, second.location.line) == (("a", "b"), ("c",), 3)
 
 
 def test_half_a_surrogate_pair_becomes_a_replacement_character(tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ def test_dialogues_turn_by_turn(tmp_path: Path) -> None:
 def test_plain_dialogues(tmp_path: Path) -> None:
     path = written(tmp_path, "\nhello\nhi  there\n\n\nAnn\tyes\nAnn\tno\nBen\twell\n")
     assert kind_of(path) == "dialogue"
-    found = [(e.context, e.responses, e.own, e.place.line) for e in all_of(path)]
+    found = [(e.context, e.responses, e.own, e.location.line) for e in all_of(path)]
     assert found == [
         (("hello",), ("hi there",), (False,), 2),
         (("yes",), ("no",), (True,), 6),
@@ -239,12 +239,12 @@ def test_system_turns_are_not_turns(tmp_path: Path) -> None:
 
 def test_array_of_dialogues_is_read(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text(json.dumps([{"messages": SYSTEM}, {"messages": SYSTEM}], indent=1))
-    assert [e.place.line for e in read_exchanges(tmp_path / "x.json")] == [2, 18]
+    assert [e.location.line for e in read_exchanges(tmp_path / "x.json")] == [2, 18]
 
 
 def test_utterances_with_end_marks_are_turns(tmp_path: Path) -> None:
     path = written(tmp_path, "hi . __eou__ hello ! __eou__ bye __eou__\nwhy ? __eou__ so __eou__\n\n")
-    assert [(e.context, e.responses, e.place.line) for e in all_of(path)] == [
+    assert [(e.context, e.responses, e.location.line) for e in all_of(path)] == [
         (("hi .",), ("hello !",), 1),
         (("hi .", "hello !"), ("bye",), 1),
         (("why ?",), ("so",), 2),
@@ -267,7 +267,7 @@ def test_damaged_records_are_dropped_and_listed(tmp_path: Path) -> None:
     path = written(tmp_path, good * 30 + '{"context": ["a"]}\n' + good * 10)
     counter = ReadCounter()
     assert len(list(read_exchanges(path, counter=counter))) == 40
-    assert [(d.place.line, d.reason) for d in counter.dropped] == [(31, "without a context or a response")]
+    assert [(d.location.line, d.reason) for d in counter.dropped] == [(31, "without a context or a response")]
     assert counter.read == 1, "exchanges are counted by the caller"
 
 

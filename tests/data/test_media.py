@@ -81,7 +81,7 @@ def test_decode_images_lists_bad_files_and_keeps_the_others(
         np.testing.assert_array_equal(found.pixels[i], read_image(pictures[i], SIZE))
     counts = counter.counts(used=5)
     assert (counts.read, counts.used, counts.dropped) == (7, 5, {"not decoded": 2})
-    assert [d.place.file for d in counter.dropped] == [str(pictures[2]), str(pictures[5])]
+    assert [d.location.file for d in counter.dropped] == [str(pictures[2]), str(pictures[5])]
     assert "is not a picture" in counter.dropped[0].text
 
 

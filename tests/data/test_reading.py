@@ -33,7 +33,7 @@ def test_kept_and_dropped_are_all_that_was_read(texts: list[str]) -> None:
     assert kept == [e for e in examples if e.text.strip() and len(e.text) <= 3]
     assert counts.dropped.get("empty", 0) == sum(not text.strip() for text in texts)
     assert counts.used + sum(counts.dropped.values()) == counts.read
-    assert [d.place for d in tally.dropped] == [e.place for e in examples if e not in kept]
+    assert [d.location for d in tally.dropped] == [e.location for e in examples if e not in kept]
 
 
 def test_lost_example_raises_error() -> None:

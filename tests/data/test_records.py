@@ -50,7 +50,7 @@ def test_csv_comes_back_with_quotes_delimiters_and_line_ends_inside(pairs, delim
     with file_with(content) as path:
         found = list(read_examples(path, format="tsv" if delimiter == "\t" else "csv"))
     assert [(e.labels, e.text.lstrip()) for e in found] == [((label,), text.lstrip()) for label, text in pairs]
-    assert [e.place.line for e in found] == [2 + 2 * i for i in range(len(pairs))]
+    assert [e.location.line for e in found] == [2 + 2 * i for i in range(len(pairs))]
 
 
 @given(st.lists(st.tuples(LABELS, texts(without='\t"', min_size=1).filter(str.strip)), min_size=1, max_size=8))
@@ -91,7 +91,7 @@ def test_lines_of_text_come_back_as_they_were(lines: list[str]) -> None:
     assert [example.text if line.strip() else "" for example, line in zip(found, lines, strict=True)] == [
         line if line.strip() else "" for line in lines
     ]
-    assert [example.place.line for example in found] == list(range(1, len(lines) + 1))
+    assert [example.location.line for example in found] == list(range(1, len(lines) + 1))
 
 
 SIDES = texts(without='\t"\ufeff')
@@ -121,7 +121,7 @@ def test_missing_labels_are_dropped_and_listed(missing: str, tmp_path: Path) -> 
     counter = ReadCounter()
     found = list(read_examples(path, counter=counter))
     assert counter.counts(len(found)).sentence("") == "read 9; used 8; dropped 1 (1 without a label)"
-    assert [(d.place.line, d.text) for d in counter.dropped] == [(6, "text number 4")]
+    assert [(d.location.line, d.text) for d in counter.dropped] == [(6, "text number 4")]
     assert pairs_of(path)[4] == ("text number 4", ()), "without a counter nothing is dropped"
     assert len(pairs_of(path, labeled=False)) == 9
 
@@ -137,7 +137,7 @@ def test_few_damaged_records_are_dropped_and_many_raise_error(tmp_path: Path) ->
     counter = ReadCounter()
     path = written(tmp_path, "\n".join(lines))
     assert len(list(read_examples(path, counter=counter))) == 40
-    assert [(d.place.line, d.reason) for d in counter.dropped] == [(22, "with 3 fields instead of 2")]
+    assert [(d.location.line, d.reason) for d in counter.dropped] == [(22, "with 3 fields instead of 2")]
     with pytest.raises(FormatError, match=r"file.csv:22 is a record with 3 fields instead of 2; .*in double quotes"):
         pairs_of(path)
     path = written(tmp_path, "\n".join([*lines, "x,y,z", "x,y,z"]))
@@ -218,7 +218,7 @@ def test_rejected_examples_of_prodigy_are_dropped(tmp_path: Path) -> None:
     path = written(tmp_path, "".join(json.dumps(row) + "\n" for row in rows), "x.jsonl")
     counter = ReadCounter()
     assert len(list(read_examples(path, counter=counter))) == 8
-    assert [(d.place.line, d.reason) for d in counter.dropped] == [(4, "rejected in Prodigy")]
+    assert [(d.location.line, d.reason) for d in counter.dropped] == [(4, "rejected in Prodigy")]
 
 
 # --- columns ----------------------------------------------------------------------------------------------------------
@@ -328,7 +328,7 @@ def test_lists_and_texts_of_lines(tmp_path: Path) -> None:
         ("Tea", ("water", "tea"), "Boil.\nPour."),
         ("Soup", ("rice",), "Cook."),
     ]
-    assert [(d.place.line, d.reason) for d in counter.dropped] == [(3, "with a text instead of a list of items")]
+    assert [(d.location.line, d.reason) for d in counter.dropped] == [(3, "with a text instead of a list of items")]
 
 
 def test_file_role(tmp_path: Path) -> None:
@@ -367,7 +367,7 @@ def test_folders_of_texts_are_labels(tmp_path: Path) -> None:
         ("good film", ("pos",)),
         ("very good\nindeed", ("pos",)),
     ]
-    assert found[0].place.file.endswith("neg/0.txt")
+    assert found[0].location.file.endswith("neg/0.txt")
     assert [d.reason for d in counter.dropped] == ["without a label"]
 
 
@@ -388,7 +388,8 @@ def test_dictionary_has_words_and_phonemes(tmp_path: Path) -> None:
     path = written(tmp_path, content, "words.dict")
     counter = ReadCounter()
     pairs = [
-        (pair.source, pair.target, pair.place.line) for pair in read_pairs(path, format="dictionary", counter=counter)
+        (pair.source, pair.target, pair.location.line)
+        for pair in read_pairs(path, format="dictionary", counter=counter)
     ]
     assert pairs == [("tomato", "T AH0 M EY1 T OW2", 2), ("tomato", "T AH0 M AA1 T OW2", 3), ("'em", "AH0 M", 4)]
     assert [d.reason for d in counter.dropped] == ["with an empty target"]
@@ -403,7 +404,7 @@ def test_real_dictionary(real_data: Path) -> None:
 
 def test_paragraphs_join_wrapped_lines(tmp_path: Path) -> None:
     path = written(tmp_path, "It was a dark\nnight. Nobody\nslept.\n\n\nThe end.\n", "x.txt")
-    found = [(text.text, text.place.line) for text in read_texts(path, paragraphs=True)]
+    found = [(text.text, text.location.line) for text in read_texts(path, paragraphs=True)]
     assert found == [("It was a dark night. Nobody slept.", 1), ("The end.", 6)]
 
 
@@ -427,7 +428,7 @@ def test_pairs_with_an_empty_side_are_dropped(tmp_path: Path) -> None:
     counter = ReadCounter()
     source, target = written(tmp_path, "a\n\nc\n", "a.en"), written(tmp_path, "x\ny\n \n", "a.de")
     assert [pair.source for pair in read_pairs(source, target, counter=counter)] == ["a"]
-    assert [(d.place.line, d.reason) for d in counter.dropped] == [
+    assert [(d.location.line, d.reason) for d in counter.dropped] == [
         (2, "with an empty source"),
         (3, "with an empty target"),
     ]

@@ -71,7 +71,7 @@ def test_the_tagged_sentences_are_the_labeled_ones_in_the_same_order() -> None:
     for split in SPLITS:
         for tagged, labeled in zip(tagged_sample(split), labeled_sample(split), strict=True):
             assert isinstance(tagged, Columns)
-            assert tagged.comments == (f"# intent = {labeled.labels[0]}", f"# text = {labeled.text}"), tagged.place
+            assert tagged.comments == (f"# intent = {labeled.labels[0]}", f"# text = {labeled.text}"), tagged.location
 
 
 def test_the_tokens_are_the_text_without_its_blanks() -> None:
@@ -79,8 +79,8 @@ def test_the_tokens_are_the_text_without_its_blanks() -> None:
     for split in SPLITS:
         for tagged, labeled in zip(tagged_sample(split), labeled_sample(split), strict=True):
             tokens = tagged.column(0)
-            assert "".join(tokens) == labeled.text.replace(" ", ""), tagged.place
-            assert not any(" " in token for token in tokens), tagged.place
+            assert "".join(tokens) == labeled.text.replace(" ", ""), tagged.location
+            assert not any(" " in token for token in tokens), tagged.location
 
 
 def test_no_word_carries_its_punctuation() -> None:
@@ -88,7 +88,7 @@ def test_no_word_carries_its_punctuation() -> None:
     for split in SPLITS:
         for sentence in tagged_sample(split):
             for token in sentence.column(0):
-                assert not re.fullmatch(r"\w.*[,;:?!.']|[,;:?!.'].*\w", token), (sentence.place, token)
+                assert not re.fullmatch(r"\w.*[,;:?!.']|[,;:?!.'].*\w", token), (sentence.location, token)
 
 
 def test_the_formats_are_recognized() -> None:
@@ -152,9 +152,9 @@ def test_every_tag_sequence_is_valid_bio() -> None:
         for sentence in tagged_sample(split):
             before = "O"
             for tag in sentence.column(1):
-                assert re.fullmatch(r"O|[BI]-[a-z]+", tag), (sentence.place, tag)
+                assert re.fullmatch(r"O|[BI]-[a-z]+", tag), (sentence.location, tag)
                 if tag.startswith("I-"):
-                    assert before[2:] == tag[2:], f"{sentence.place} has {tag} after {before}"
+                    assert before[2:] == tag[2:], f"{sentence.location} has {tag} after {before}"
                 before = tag
 
 
@@ -244,7 +244,7 @@ def test_the_garden_holds_trees_and_as_many_as_its_readme_says() -> None:
         for sentence in sentences:
             heads = {int(word.id): int(word.head) for word in sentence.words}
             assert sum(head == 0 for head in heads.values()) == 1
-            assert is_tree(heads), sentence.place
+            assert is_tree(heads), sentence.location
             assert [word.deprel for word in sentence.words if word.head == "0"] == ["root"]
             crossing = not is_projective(heads)
             assert crossing == (sentence.comment("text") == "A letter arrived yesterday about the trees.")

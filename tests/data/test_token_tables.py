@@ -26,7 +26,7 @@ def test_token_in_each_row_of_a_table(tmp_path: Path) -> None:
     path.write_text("\n".join(["Sentence #,Word,POS,Tag", *rows]) + "\n")
     counter = ReadCounter()
     assert read(path, counter) == [(("Ada", "NNP", "B-per"), ("sings", "VB", "O")), (("x", "NN", "O"),)]
-    assert [(d.place.line, d.reason) for d in counter.dropped] == [(5, "with a row without a word or a tag")]
+    assert [(d.location.line, d.reason) for d in counter.dropped] == [(5, "with a row without a word or a tag")]
 
 
 def test_lists_of_tokens_and_tags(tmp_path: Path) -> None:
@@ -35,7 +35,7 @@ def test_lists_of_tokens_and_tags(tmp_path: Path) -> None:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     counter = ReadCounter()
     assert read(path, counter) == [(("Ada", "B-PER"), ("sings", "O"))] * 30
-    assert [(d.place.line, d.reason) for d in counter.dropped] == [(31, "without a tag for each word")]
+    assert [(d.location.line, d.reason) for d in counter.dropped] == [(31, "without a tag for each word")]
 
 
 @pytest.mark.parametrize(

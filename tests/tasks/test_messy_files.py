@@ -62,7 +62,7 @@ def read(folder: Path, name: str) -> Agreement:
         examples = list(family.read(config, path, gold))
     except CatenaError:
         return Agreement(report, None, 0, None, 0, detected)
-    n_gold = len(examples) if spec.name != "converse" else len({example.place for example in examples})
+    n_gold = len(examples) if spec.name != "converse" else len({example.location for example in examples})
     n_inputs = len(list(family.read(config, path, inputs, gold=False)))
     return Agreement(report, gold, n_gold, inputs, n_inputs, detected)
 

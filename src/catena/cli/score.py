@@ -92,7 +92,7 @@ def _score_sounds(model: SoundLmTask, options: ScoreCommand) -> int:
     with input_file(options.file) as path:
         write_output(lines(path), options.output)
     for dropped in counter.dropped:
-        warn("score", f"{dropped.place.file}: {dropped.reason}: {dropped.text}")
+        warn("score", f"{dropped.location.file}: {dropped.reason}: {dropped.text}")
     aside = options.output is not None or options.format != "text"
     (sys.stderr if aside else sys.stdout).write(total_line(scored) + "\n")
     return 0 if scored else 1

@@ -295,7 +295,9 @@ def _table(sample: Sample, kind: str, encoding: str | None, found: TableCandidat
     if not rows:
         damaged = (row for row in to_rows(found.records, layout, str(sample.path)) if row.damaged)
         if (first := next(damaged, None)) is not None:
-            return unknown(f"{first.place} is a record {first.problem}, and no record fits the header. Correct them.")
+            return unknown(
+                f"{first.location} is a record {first.problem}, and no record fits the header. Correct them."
+            )
         return unknown(f"{sample.path} has a header and no records. Add records below it.")
     detected = _of_table(table, kind, _describe_layout(found, kind))
     if detected.format in ("csv", "tsv"):

@@ -15,7 +15,7 @@ class Exchange:
     Args:
         context: the previous turns, oldest first.
         responses: alternative responses; empty if only wrong ones are known.
-        place: the source location.
+        location: the source location.
         own: for each turn of the context, whether the responder said it.
         wrong: unsuitable responses: those labeled as wrong, or the distractors of a test file.
         hard: unsuitable responses that have words in common with the context (adversarial).
@@ -24,7 +24,7 @@ class Exchange:
 
     context: tuple[str, ...]
     responses: tuple[str, ...]
-    place: SourceLocation
+    location: SourceLocation
     own: tuple[bool, ...] = ()
     wrong: tuple[str, ...] = ()
     hard: tuple[str, ...] = ()
@@ -40,7 +40,7 @@ def alternating(n: int) -> tuple[bool, ...]:
     return tuple((n - i) % 2 == 0 for i in range(n))
 
 
-def to_exchanges(turns: Sequence[str], speakers: Sequence[str], place: SourceLocation) -> list[Exchange]:
+def to_exchanges(turns: Sequence[str], speakers: Sequence[str], location: SourceLocation) -> list[Exchange]:
     """Every turn of a dialogue except the first, as the response to the turns before it.
 
     ``speakers`` gives the speaker of each turn. If it is empty, two speakers are assumed to alternate.
@@ -48,11 +48,11 @@ def to_exchanges(turns: Sequence[str], speakers: Sequence[str], place: SourceLoc
     found = []
     for i in range(1, len(turns)):
         own = tuple(speaker == speakers[i] for speaker in speakers[:i]) if speakers else ()
-        found.append(Exchange(tuple(turns[:i]), (turns[i],), place, own))
+        found.append(Exchange(tuple(turns[:i]), (turns[i],), location, own))
     return found
 
 
 def inner_exchanges(exchange: Exchange) -> list[Exchange]:
     """The turns of a context except the first, each as the response to the turns before it."""
     speakers = ["own" if own else "other" for own in exchange.own]
-    return to_exchanges(exchange.context, speakers, exchange.place)
+    return to_exchanges(exchange.context, speakers, exchange.location)

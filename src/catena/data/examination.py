@@ -192,7 +192,7 @@ class Examination:
         self.label_kind = "labels"
         if self.detected.format == "brackets":
             for tree in brackets.read(self.path, encoding=self.encoding, counter=self.counter):
-                yield _Seen(tree.place.line, " ".join(tree.words()), (tree.label,))
+                yield _Seen(tree.location.line, " ".join(tree.words()), (tree.label,))
             return
         self._describe_labels()
         examples = read_examples(
@@ -205,7 +205,7 @@ class Examination:
             counter=self.counter,
         )
         for example in examples:
-            yield _Seen(example.place.line, example.text, example.labels)
+            yield _Seen(example.location.line, example.text, example.labels)
 
     def _record_format(self) -> str | None:
         """The format to read in, or None to use what was detected, with its options."""
@@ -234,7 +234,7 @@ class Examination:
         for row in file.table.rows(None):
             cell = lookup(row.values, label.columns[0]) if row.problem is None else None
             if isinstance(cell, str):
-                self.labels.add_raw(row.place.line, cell, strip_label(cell))
+                self.labels.add_raw(row.location.line, cell, strip_label(cell))
 
     def _tagged_sentences(self) -> Iterator[_Seen]:
         self.label_kind = "tags"
@@ -244,15 +244,17 @@ class Examination:
             for sentence in conllu.read(self.path, encoding=encoding, counter=self.counter, heads=False):
                 n_words += len(sentence.words)
                 tags = tuple(word.upos for word in sentence.words)
-                yield _Seen(sentence.place.line, " ".join(word.form for word in sentence.words), tags)
+                yield _Seen(sentence.location.line, " ".join(word.form for word in sentence.words), tags)
         elif self.detected.format == "columns":
             for rows in read_columns(self.path, encoding=encoding, counter=self.counter, **self.detected.options):
                 n_words += len(rows.rows)
-                self._check_tags(rows.place.line, rows.rows)
+                self._check_tags(rows.location.line, rows.rows)
                 for i, word in enumerate(rows.column(0)):
                     if " " in word:
-                        spaced.add(rows.place.line + i)
-                yield _Seen(rows.place.line, " ".join(rows.column(0)), rows.column(-1) if len(rows.rows[0]) > 1 else ())
+                        spaced.add(rows.location.line + i)
+                yield _Seen(
+                    rows.location.line, " ".join(rows.column(0)), rows.column(-1) if len(rows.rows[0]) > 1 else ()
+                )
         else:
             raise FormatError(f"{self.path} has no words with tags: it is {self.detected.why}. Pass another file.")
         self.n_words = n_words
@@ -272,9 +274,9 @@ class Examination:
                 words = brackets.spoken(tree)
                 self.n_words += len(words)
                 if words:
-                    yield _Seen(tree.place.line, " ".join(words), (tree.label,))
+                    yield _Seen(tree.location.line, " ".join(words), (tree.label,))
                 else:
-                    self.counter.drop("without a word", tree.place, " ".join(tree.words()))
+                    self.counter.drop("without a word", tree.location, " ".join(tree.words()))
         elif self.detected.format == "conllu":
             self.label_kind = "universal tags"
             yield from self._dependency_trees()
@@ -294,7 +296,7 @@ class Examination:
             if problem is not None:
                 unknown.add(problem[0])
             self.n_words = (self.n_words or 0) + len(sentence.words)
-            yield _Seen(sentence.place.line, text, tuple(word.upos for word in sentence.words))
+            yield _Seen(sentence.location.line, text, tuple(word.upos for word in sentence.words))
         if n and headless == n:
             message = "no word has a head, so there are no trees to learn; 'catena train tag' learns the tags"
             self.findings.append(Finding("heads", "error", message))
@@ -317,11 +319,11 @@ class Examination:
         )
         for exchange in found:
             self.n_pairs += 1
-            if exchange.place == before:
+            if exchange.location == before:
                 continue
-            before = exchange.place
+            before = exchange.location
             self.counter.saw()
-            yield _Seen(exchange.place.line, " / ".join((*exchange.context, *exchange.responses[:1])))
+            yield _Seen(exchange.location.line, " / ".join((*exchange.context, *exchange.responses[:1])))
 
     def _compositions(self) -> Iterator[_Seen]:
         roles = (replace(TITLE, required=False), replace(ITEMS, required=False), COMPOSED)
@@ -330,9 +332,9 @@ class Examination:
         self.choices = file.choices
         for record in file.read(self.counter):
             if record["title"] or record["items"]:
-                yield _Seen(record.place.line, record["text"])
+                yield _Seen(record.location.line, record["text"])
             else:
-                self.counter.drop("without a title and items", record.place, record["text"])
+                self.counter.drop("without a title and items", record.location, record["text"])
 
     def _pairs(self) -> Iterator[_Seen]:
         given = {role: column for role, column in self.settings.columns.items() if role in ("source", "target")}
@@ -349,8 +351,8 @@ class Examination:
         for pair in pairs:
             n += 1
             if any(mark in pair.target for mark in (", ", "; ", " / ")):
-                joined.add(pair.place.line)
-            yield _Seen(pair.place.line, pair.source)
+                joined.add(pair.location.line)
+            yield _Seen(pair.location.line, pair.source)
         if self.task == "transduce" and n >= 10 and joined.count > 0.5 * n:
             message = f"{joined.count:,} targets seem to hold several, separated by a comma, such as two pronunciations"
             self.findings.append(Finding("joined-targets", "warning", message, joined.count, tuple(joined.first)))
@@ -366,7 +368,7 @@ class Examination:
             counter=self.counter,
         )
         for example in found:
-            yield _Seen(example.place.line, example.text)
+            yield _Seen(example.location.line, example.text)
         if format == "text" and (slashed := slash_rule(take_sample(self.path, self.encoding))) is not None:
             self.findings.append(Finding("slashed", "warning", f"the lines are {slashed.why}, not plain text"))
 
@@ -380,9 +382,9 @@ class Examination:
         for row in table.rows(None):
             self.counter.saw()
             if row.problem is None:
-                yield _Seen(row.place.line, row.raw)
+                yield _Seen(row.location.line, row.raw)
             else:
-                self.counter.drop(row.problem, row.place, row.raw)
+                self.counter.drop(row.problem, row.location, row.raw)
 
     def _vectors(self) -> Iterator[_Seen]:
         with warnings.catch_warnings(record=True) as caught:
@@ -420,7 +422,7 @@ class Examination:
     def _dropped_findings(self) -> Iterator[Finding]:
         by_reason: dict[str, Lines] = {}
         for dropped in self.counter.dropped:
-            by_reason.setdefault(dropped.reason, Lines()).add(dropped.place.line)
+            by_reason.setdefault(dropped.reason, Lines()).add(dropped.location.line)
         for reason, lines in by_reason.items():
             level: Level = "note" if reason in (no_value(TEXT), "comments") else "warning"
             kind = {"without a label": "no-label", "empty": "empty"}.get(reason, "dropped")

@@ -23,7 +23,7 @@ class Text:
     """One line of plain text."""
 
     text: str
-    place: SourceLocation
+    location: SourceLocation
     ids: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
     """Columns that identify the record, which predictions keep."""
 
@@ -35,12 +35,12 @@ class LabeledText:
     Args:
         text: the text.
         labels: its labels; one, unless the data are multilabel.
-        place: the line of the file it was read from.
+        location: the line of the file it was read from.
     """
 
     text: str
     labels: tuple[str, ...]
-    place: SourceLocation
+    location: SourceLocation
     ids: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
     """Columns that identify the record, which predictions keep."""
 
@@ -52,12 +52,12 @@ class ParallelText:
     Args:
         source: the text that is read.
         target: the text that is predicted.
-        place: the line of the file it was read from.
+        location: the line of the file it was read from.
     """
 
     source: str
     target: str
-    place: SourceLocation
+    location: SourceLocation
     ids: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
     """Columns that identify the record, which predictions keep."""
 
@@ -66,20 +66,20 @@ class ParallelText:
 class Columns:
     """One sentence of a column file.
 
-    ``rows[i][j]`` is field ``j`` of token ``i``; all rows have the same length. ``place`` is the line of the first row,
-    so token ``i`` is in line ``place.line + i``. ``comments`` are the preceding lines that are not tokens:
+    ``rows[i][j]`` is field ``j`` of token ``i``; all rows have the same length. ``location`` is the line of the first
+    row, so token ``i`` is in line ``location.line + i``. ``comments`` are the preceding lines that are not tokens:
     ``-DOCSTART-`` lines and lines that begin with ``#``. ``separator`` is the field separator, for writing the sentence
     again.
 
     Args:
         rows: ``rows[i][j]`` is field ``j`` of token ``i``.
-        place: the line of the first row.
+        location: the line of the first row.
         comments: the preceding lines that are not tokens.
         separator: the field separator.
     """
 
     rows: tuple[tuple[str, ...], ...]
-    place: SourceLocation
+    location: SourceLocation
     comments: tuple[str, ...] = ()
     separator: str = field(default="\t", compare=False)
 
@@ -107,17 +107,17 @@ class ConlluRow(NamedTuple):
 class ConlluSentence:
     """One sentence of a CoNLL-U file: every row in file order, and the comment lines before them.
 
-    ``place`` is the line of the first row.
+    ``location`` is the line of the first row.
 
     Args:
         rows: the lines of the sentence, including multiword tokens and empty nodes.
         comments: the lines before them that begin with ``#``.
-        place: the line of the first row.
+        location: the line of the first row.
     """
 
     rows: tuple[ConlluRow, ...]
     comments: tuple[str, ...]
-    place: SourceLocation
+    location: SourceLocation
 
     @property
     def words(self) -> tuple[ConlluRow, ...]:
@@ -154,13 +154,13 @@ class Tree:
         label: the label of a phrase, or the tag of a word.
         children: the nodes below, from left to right; empty for a word.
         word: the word of a leaf; None for a phrase.
-        place: the line of the file it was read from.
+        location: the line of the file it was read from.
     """
 
     label: str
     children: tuple[Tree, ...]
     word: str | None
-    place: SourceLocation
+    location: SourceLocation
 
     def leaves(self) -> Iterator[Tree]:
         """The nodes with a word, from left to right. Not recursive, because trees may exceed Python's stack."""

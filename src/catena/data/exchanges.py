@@ -186,7 +186,7 @@ def read_exchanges(
     if counter is not None and own is not None:
         for dropped in own.dropped:
             counter.saw()
-            counter.drop(_CONTEXT_WORDS.get(dropped.reason, dropped.reason), dropped.place, dropped.text)
+            counter.drop(_CONTEXT_WORDS.get(dropped.reason, dropped.reason), dropped.location, dropped.text)
 
 
 _CONTEXT_WORDS = {"with an empty source": "with an empty context", "with an empty target": "with an empty response"}
@@ -219,7 +219,7 @@ def _read_table(
         if file.table.has_header and not record["source"] and not record["target"]:
             continue
         wrong = [to_text(record.columns.get(name)) or "" for _, name in distractors]
-        exchange = _exchange(record["source"] or "", (record["target"] or "",), record.place, wrong)
+        exchange = _exchange(record["source"] or "", (record["target"] or "",), record.location, wrong)
         yield replace(exchange, has_distractors=found.kind == "distractors")
 
 
@@ -236,19 +236,19 @@ def _labeled(file: RecordFile, counter: ReadCounter | None) -> Iterator[Exchange
     for record in file.read(counter):
         label = str(record.columns.get(name, "")).strip()
         if label in ("0", "1", "0.0", "1.0"):
-            rows.append((record["source"] or "", label.startswith("1"), record["target"] or "", record.place))
+            rows.append((record["source"] or "", label.startswith("1"), record["target"] or "", record.location))
         elif counter is not None:
-            counter.drop("with a label other than 1 and 0", record.place, record["source"] or "")
+            counter.drop("with a label other than 1 and 0", record.location, record["source"] or "")
         else:
-            raise FormatError(f"{record.place} must have the label 1 or 0, got {label!r}. Correct the label.")
+            raise FormatError(f"{record.location} must have the label 1 or 0, got {label!r}. Correct the label.")
     for context, group in groupby(rows, key=lambda row: row[0]):
         own = list(group)
         good, wrong = (tuple(text for _, right, text, _ in own if right is side) for side in (True, False))
         yield _exchange(context, good, own[0][3], wrong)
 
 
-def _exchange(context: str, responses: Sequence[str], place: SourceLocation, wrong: Sequence[str] = ()) -> Exchange:
-    return Exchange(split_turns(context), tuple(map(_whole, responses)), place, wrong=tuple(map(_whole, wrong)))
+def _exchange(context: str, responses: Sequence[str], location: SourceLocation, wrong: Sequence[str] = ()) -> Exchange:
+    return Exchange(split_turns(context), tuple(map(_whole, responses)), location, wrong=tuple(map(_whole, wrong)))
 
 
 def _whole(response: str) -> str:
@@ -278,10 +278,10 @@ def _read_responses(table: Table, counter: ReadCounter | None) -> Iterator[Excha
             turns = split_turns(context) if isinstance(context, str) else _texts(context)
             hard = _texts(values.get("adversarial_negative_responses", []))
             responses = _texts([good] if isinstance(good, str) else good)
-            yield Exchange(turns, responses, row.place, wrong=_texts(wrong), hard=hard)
+            yield Exchange(turns, responses, row.location, wrong=_texts(wrong), hard=hard)
         except ValueError as error:
             problem = f"must have the keys context and response (or responses), got {', '.join(map(repr, values))[:80]}"
-            damaged.add(row.place, str(error), row.raw, problem)
+            damaged.add(row.location, str(error), row.raw, problem)
     damaged.check()
 
 
@@ -301,11 +301,11 @@ def _read_turns(table: Table, counter: ReadCounter | None) -> Iterator[Exchange]
                 raise ValueError("without a list of turns")
             texts, speakers = _turns_and_speakers(turns, row.values.get("speakers") or [])
         except ValueError as error:
-            damaged.add(row.place, str(error), row.raw)
+            damaged.add(row.location, str(error), row.raw)
             continue
-        found = to_exchanges(texts, speakers, row.place)
+        found = to_exchanges(texts, speakers, row.location)
         if not found and counter is not None:
-            counter.drop("with fewer than two turns", row.place, row.raw)
+            counter.drop("with fewer than two turns", row.location, row.raw)
         yield from found
     damaged.check()
 
@@ -346,10 +346,10 @@ def _read_dialogues(path: Path, encoding: str | None, counter: ReadCounter | Non
     for row in dialogue_lines.read(path, None, encoding):
         damaged.saw()
         if row.problem is not None and row.damaged:
-            damaged.add(row.place, row.problem, row.raw)
+            damaged.add(row.location, row.problem, row.raw)
             continue
-        found = to_exchanges(row.values["turns"], row.values["speakers"], row.place)
+        found = to_exchanges(row.values["turns"], row.values["speakers"], row.location)
         if not found and counter is not None:
-            counter.drop("with fewer than two turns", row.place, row.raw)
+            counter.drop("with fewer than two turns", row.location, row.raw)
         yield from found
     damaged.check()

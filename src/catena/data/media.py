@@ -45,7 +45,7 @@ class LabeledFile:
 
     path: Path
     labels: tuple[str, ...]
-    place: SourceLocation
+    location: SourceLocation
 
 
 def list_labeled_files(folder: Path | str) -> list[LabeledFile]:

@@ -36,7 +36,7 @@ T = TypeVar("T")
 class Dropped:
     """An example that is not used, and the reason."""
 
-    place: SourceLocation
+    location: SourceLocation
     reason: str
     text: str
 
@@ -75,13 +75,13 @@ class ReadCounter:
         """Count ``n`` examples as read."""
         self.read += n
 
-    def drop(self, reason: str, place: SourceLocation, text: str) -> None:
+    def drop(self, reason: str, location: SourceLocation, text: str) -> None:
         """Count an example as dropped. ``reason`` completes "11 …": "empty", "longer than max_length=400"."""
-        self.dropped.append(Dropped(place, reason, _cut(text)))
+        self.dropped.append(Dropped(location, reason, _cut(text)))
 
-    def note(self, reason: str, place: SourceLocation, text: str) -> None:
+    def note(self, reason: str, location: SourceLocation, text: str) -> None:
         """Remember an example that is used but was read in an unusual way."""
-        self.noted.append(Dropped(place, reason, _cut(text)))
+        self.noted.append(Dropped(location, reason, _cut(text)))
 
     def seen(self, examples: Iterable[T]) -> Iterator[T]:
         """The examples, each counted as read."""
@@ -96,7 +96,7 @@ class ReadCounter:
             if reason is None:
                 yield example
             else:
-                self.drop(reason, example.place, get_text(example))
+                self.drop(reason, example.location, get_text(example))
 
     @property
     def used(self) -> int:
@@ -116,7 +116,7 @@ class ReadCounter:
         """A line for each unusual way in which examples were read, with the first lines."""
         by_reason: dict[str, list[SourceLocation]] = {}
         for noted in self.noted:
-            by_reason.setdefault(noted.reason, []).append(noted.place)
+            by_reason.setdefault(noted.reason, []).append(noted.location)
         return [
             f"{len(places):,} {reason}: {', '.join(map(str, places[:3]))}" + (", …" if len(places) > 3 else "")
             for reason, places in by_reason.items()
@@ -125,7 +125,7 @@ class ReadCounter:
     def write(self, path: Path) -> None:
         """Write file, line, reason and text of the dropped examples as TSV, atomically."""
         rows = [("file", "line", "reason", "text")]
-        rows += [(d.place.file, str(d.place.line), d.reason, d.text) for d in self.dropped]
+        rows += [(d.location.file, str(d.location.line), d.reason, d.text) for d in self.dropped]
         content = "".join("\t".join(map(_one_field, row)) + "\n" for row in rows)
         with atomic_write(path) as unfinished:
             unfinished.write_text(content, encoding="utf-8", errors="backslashreplace", newline="\n")
@@ -151,20 +151,20 @@ class DamagedRecords:
         if self.counter is not None:
             self.counter.saw()
 
-    def add(self, place: SourceLocation, reason: str, text: str, problem: str | None = None) -> None:
+    def add(self, location: SourceLocation, reason: str, text: str, problem: str | None = None) -> None:
         """Count the last record as damaged.
 
         Args:
-            place: its location.
+            location: its location.
             reason: completes "1 …": "with 3 fields instead of 2".
             text: the line.
             problem: completes "train.csv:17 …": "must have 2 fields, got 3".
         """
-        self._first = self._first or (place, problem or f"is a record {reason}", text)
+        self._first = self._first or (location, problem or f"is a record {reason}", text)
         self.n += 1
         if self.counter is None or (self.n >= _EARLY and 2 * self.n > self.n_read):
             raise self._error()
-        self.counter.drop(reason, place, text)
+        self.counter.drop(reason, location, text)
 
     def check(self) -> None:
         """Raise FormatError if too many records were damaged."""
@@ -173,8 +173,8 @@ class DamagedRecords:
 
     def _error(self) -> FormatError:
         assert self._first is not None
-        place, problem, text = self._first
-        cause = f"{place} {problem}; the line is {shorten(text)}. {self.cure}"
+        location, problem, text = self._first
+        cause = f"{location} {problem}; the line is {shorten(text)}. {self.cure}"
         if self.n > 1:
             cause = f"{self.n:,} of {self.n_read:,} records of {self.path} cannot be read. The first: {cause}"
         return FormatError(cause)

@@ -1,7 +1,7 @@
 """Records of any file by the roles of a task: the one reader of tables, pairs and lines.
 
     for record in read_records("mails.csv", (TEXT, LABEL), columns={"label": "folder"}, counter=counter):
-        record["text"], record["label"], record.columns["id"], record.place
+        record["text"], record["label"], record.columns["id"], record.location
 
 A record that cannot be used is counted and listed in the counter, with its line and the reason. Without a counter,
 nothing is dropped: a damaged record raises an error, and a missing value is None. ``read_examples``,
@@ -38,12 +38,12 @@ class Record:
 
     Args:
         values: the value of each role: a string, a tuple of strings for a list, or None if it is optional and missing.
-        place: the source location.
+        location: the source location.
         columns: the other columns as they are stored, such as an id.
     """
 
     values: Mapping[str, Any]
-    place: SourceLocation
+    location: SourceLocation
     columns: Mapping[str, Any] = field(default_factory=dict)
 
     def __getitem__(self, role: str) -> Any:
@@ -86,33 +86,33 @@ class RecordFile:
             damaged.saw()
             record, problem, is_damaged = self._record(row)
             if row.note is not None and counter is not None:
-                counter.note(row.note, row.place, row.raw)
+                counter.note(row.note, row.location, row.raw)
             if is_damaged and problem is not None:
-                damaged.add(row.place, problem, row.raw)
+                damaged.add(row.location, problem, row.raw)
             elif problem is None or (problem not in _NO_RECORDS and (keep_empty or counter is None)):
                 yield record
             elif counter is not None:
-                counter.drop(problem, row.place, self._shown(row, record))
+                counter.drop(problem, row.location, self._shown(row, record))
         damaged.check()
 
     def _record(self, row: Row) -> tuple[Record, str | None, bool]:
         """The record of a row, the reason to drop it, if any, and whether its form is damaged."""
         values: dict[str, Any] = dict.fromkeys(self._names)
         if row.problem is not None:
-            return Record(values, row.place), row.problem, row.damaged
+            return Record(values, row.location), row.problem, row.damaged
         problem = None
         for role in self.roles:
             try:
                 values[role.name] = self._value(role, row)
             except ValueError as error:
-                return Record(values, row.place), str(error), True
+                return Record(values, row.location), str(error), True
             if problem is None and role.required and not values[role.name]:
                 problem = row.short or no_value(role)
         if "accept" in row.values and str(row.values.get("answer", "")).strip() in _REJECTED:
             problem = REJECTED
         used = self._used
         others = {name: value for name, value in row.values.items() if name not in used}
-        return Record(values, row.place, others), problem, False
+        return Record(values, row.location, others), problem, False
 
     @cached_property
     def _names(self) -> tuple[str, ...]:
@@ -380,7 +380,7 @@ def read_examples(
     if labeled and LABEL.name not in file.choices:
         raise FormatError(f"{path} has no labels: it is {file.detected.why}. Pass a file with labels.")
     for record in file.read(counter, keep_empty=keep_empty):
-        yield LabeledText(record["text"] or "", (record["label"] or ()) if labeled else (), record.place, record.ids)
+        yield LabeledText(record["text"] or "", (record["label"] or ()) if labeled else (), record.location, record.ids)
 
 
 def read_texts(
@@ -398,7 +398,7 @@ def read_texts(
     options = {"paragraphs": True} if paragraphs else {}
     file = open_records(path, (TEXT,), format=format, columns=columns, options=options, encoding=encoding)
     for record in file.read(counter, keep_empty=keep_empty):
-        yield Text(record["text"] or "", record.place, record.ids)
+        yield Text(record["text"] or "", record.location, record.ids)
 
 
 def read_pairs(
@@ -431,4 +431,4 @@ def read_pairs(
     file = open_records(path, roles, format=format, columns=columns, encoding=encoding)
     for record in file.read(counter, keep_empty=keep_empty):
         source, other = (" ".join((record.values.get(name) or "").split()) for name in ("source", "target"))
-        yield ParallelText(source, other, record.place, record.ids)
+        yield ParallelText(source, other, record.location, record.ids)

@@ -66,9 +66,9 @@ def _read_rows(table: Table, columns: Mapping[str, ColumnChoice], counter: ReadC
         damaged.saw()
         bad = next((i for i, row in enumerate(cells) if not row[0] or not row[-1]), None)
         if bad is None:
-            yield Columns(tuple(cells), found[0].place)
+            yield Columns(tuple(cells), found[0].location)
         else:
-            damaged.add(found[bad].place, "with a row without a word or a tag", found[bad].raw)
+            damaged.add(found[bad].location, "with a row without a word or a tag", found[bad].raw)
     damaged.check()
 
 
@@ -103,12 +103,12 @@ def _read_records(
                 raise ValueError(row.problem)
             rows = _from_lists(left, right, classes) if kind == "lists" else from_spans(to_text(left) or "", right)
         except ValueError as error:
-            damaged.add(row.place, str(error), row.raw)
+            damaged.add(row.location, str(error), row.raw)
             continue
         if rows:
-            yield Columns(tuple(rows), row.place)
+            yield Columns(tuple(rows), row.location)
         elif counter is not None:
-            counter.drop("empty", row.place, row.raw)
+            counter.drop("empty", row.location, row.raw)
     damaged.check()
 
 

@@ -104,7 +104,7 @@ class InducedGrammar:
         """Return the parse of a tree, transformed as the treebank was. Raise DataError if it uses an unknown rule."""
         top = _cleaned(tree, self.options)
         if top is None:
-            raise DataError(f"The tree at {tree.place} has no word left after dropping traces. Remove it.")
+            raise DataError(f"The tree at {tree.location} has no word left after dropping traces. Remove it.")
         _name(top, self.options, self._names)
         rules = {(rule.left, rule.right): rule for rule in self.grammar.rules}
         results: list[Derivation] = []
@@ -114,7 +114,9 @@ class InducedGrammar:
             rule = rules.get((node.name, right))
             if rule is None:
                 wanted = Rule(node.name, right)
-                raise DataError(f"The tree at {tree.place} uses {wanted}, which is not in the grammar. Use smoothing.")
+                raise DataError(
+                    f"The tree at {tree.location} uses {wanted}, which is not in the grammar. Use smoothing."
+                )
             n = len(node.children)
             below: Sequence[Derivation | str] = results[len(results) - n :][::-1] if node.word is None else [node.word]
             del results[len(results) - n :]

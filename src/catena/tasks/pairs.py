@@ -48,7 +48,7 @@ def read_pairs(
     for pair in records.read_pairs(
         path, target, format=format, columns=columns, encoding=data.encoding, counter=counter
     ):
-        yield ParallelText(pair.target, pair.source, pair.place) if data.swap else pair
+        yield ParallelText(pair.target, pair.source, pair.location) if data.swap else pair
 
 
 def read_sources(data: PairFilesConfig, path: Path, counter: ReadCounter) -> Iterator[ParallelText]:

@@ -30,7 +30,7 @@ def drop_unscorable(family: Any, examples: Iterable[E], counter: ReadCounter) ->
         if reason is None:
             kept.append(example)
         else:
-            counter.drop(reason, example.place, family.split_key(example))  # type: ignore[attr-defined]
+            counter.drop(reason, example.location, family.split_key(example))  # type: ignore[attr-defined]
     return kept
 
 
@@ -97,7 +97,7 @@ class Sources(Generic[E]):
         for example in train:
             result = usable(example)
             if isinstance(result, str):
-                self.counter.drop(result, example.place, self.family.split_key(example))  # type: ignore[attr-defined]
+                self.counter.drop(result, example.location, self.family.split_key(example))  # type: ignore[attr-defined]
             else:
                 kept.append(result)
         self.check("train", len(kept))
@@ -117,7 +117,7 @@ class Sources(Generic[E]):
             return
         counts = self.counter.counts(self.counter.used).sentence("")
         files = set(map(str, self.paths(part)))
-        first = next((dropped for dropped in self.counter.dropped if dropped.place.file in files), None)
+        first = next((dropped for dropped in self.counter.dropped if dropped.location.file in files), None)
         named = f"{' and '.join(sorted(files))} and the format" if files else "the examples"
-        cure = f"Check {named}." if first is None else f"Correct them; the first is {first.place}."
+        cure = f"Check {named}." if first is None else f"Correct them; the first is {first.location}."
         raise DataError(f"No example of {part} can be used: {counts}. {cure}")

@@ -44,8 +44,8 @@ def test_round_trip_over_several_batches(store, tmp_path: Path) -> None:
     store(path, pa.Table.from_pylist(ROWS))
     found = list(read_examples(path, format="parquet"))
     assert [(e.text, e.labels) for e in found] == [(row["review"], (row["label"],)) for row in ROWS]
-    assert [e.place.line for e in found] == list(range(1, 3001))
-    assert str(found[-1].place) == f"{path}:3000"
+    assert [e.location.line for e in found] == list(range(1, 3001))
+    assert str(found[-1].location) == f"{path}:3000"
 
 
 @every_kind
@@ -98,7 +98,7 @@ def test_missing_value_is_dropped_with_its_row(tmp_path: Path) -> None:
     pq.write_table(pa.table({"text": ["x", None, "z"], "label": ["a", "b", None]}), path)
     counter = ReadCounter()
     assert [e.text for e in read_examples(path, counter=counter)] == ["x"]
-    assert [(d.place.line, d.reason) for d in counter.dropped] == [(2, "empty"), (3, "without a label")]
+    assert [(d.location.line, d.reason) for d in counter.dropped] == [(2, "empty"), (3, "without a label")]
 
 
 @every_kind
@@ -138,7 +138,7 @@ def test_a_saved_dataset_of_several_files(tmp_path: Path) -> None:
     found = list(read_examples(folder, format="datasets"))
     expected = ROWS[0:10:2] + ROWS[1:10:2]
     assert [(e.text, e.labels) for e in found] == [(row["review"], (row["label"],)) for row in expected]
-    assert [e.place.line for e in found] == list(range(1, 11))
+    assert [e.location.line for e in found] == list(range(1, 11))
 
 
 def test_classes_are_named_by_dataset_info(tmp_path: Path) -> None:

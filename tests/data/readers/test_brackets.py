@@ -52,9 +52,9 @@ def test_the_outer_bracket_may_have_no_label_and_no_gap() -> None:
 def test_nodes_know_the_line_in_which_they_open() -> None:
     with file_with("\n(S\n  (NP (DT the)\n      (NN cat)))\n(X y)\n") as path:
         tree, last = brackets.read(path)
-    assert tree.place.line == 2
-    assert [leaf.place.line for leaf in tree.leaves()] == [3, 4]
-    assert last.place.line == 5
+    assert tree.location.line == 2
+    assert [leaf.location.line for leaf in tree.leaves()] == [3, 4]
+    assert last.location.line == 5
 
 
 def test_escaped_brackets_are_words_and_can_be_unescaped() -> None:
@@ -110,7 +110,7 @@ def test_unclosed_bracket_does_not_consume_the_file(monkeypatch: pytest.MonkeyPa
 def test_parse_reads_one_tree() -> None:
     tree = brackets.parse("(S (NP dogs)\n   (VP bark))")
     assert brackets.to_text(tree) == "(S (NP dogs) (VP bark))"
-    assert tree.children[1].place == SourceLocation("the tree", 2)
+    assert tree.children[1].location == SourceLocation("the tree", 2)
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ def test_round_trip(blocks: list[list[tuple[str, ...]]], separator: str, blank: 
 
 def test_location_is_first_row() -> None:
     with file_with("\n\na O\nb O\n \n\t\nc O\n") as path:
-        assert [e.place.line for e in columns.read(path)] == [3, 7]
+        assert [e.location.line for e in columns.read(path)] == [3, 7]
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ def test_words_ranges_and_empty_nodes_are_separated() -> None:
     assert sentence.words[0].xpos == "_"
     assert (sentence.comment("text"), sentence.comment("sent_id")) == ("Vámonos al mar", "a-1")
     assert sentence.comment("newdoc") is None
-    assert sentence.place.line == 3
+    assert sentence.location.line == 3
 
 
 def changed(old: str, new: str) -> str:

@@ -71,7 +71,7 @@ def read_or_refuse(read: Callable[[ReadCounter | None], Iterator[object]], path:
         assert str(path) in message
         return None
     assert counter.read == used + len(counter.dropped)
-    assert all(dropped.reason and dropped.place.file for dropped in counter.dropped)
+    assert all(dropped.reason and dropped.location.file for dropped in counter.dropped)
     with contextlib.suppress(CatenaError):  # damaged records raise an error without a counter
         assert sum(1 for _ in read(None)) >= used
     return used

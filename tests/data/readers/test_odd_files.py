@@ -33,10 +33,10 @@ def examples(specimen: Specimen, path: Path, **options: object) -> list:
 def without_file(example):
     """The example as if it came from no file in particular; the line stays."""
     if isinstance(example, Record):
-        return (dict(example.columns), example.place.line)
+        return (dict(example.columns), example.location.line)
     if isinstance(example, Tree):
-        return (example.label, example.word, example.place.line, tuple(map(without_file, example.children)))
-    return replace(example, place=SourceLocation("", example.place.line))
+        return (example.label, example.word, example.location.line, tuple(map(without_file, example.children)))
+    return replace(example, location=SourceLocation("", example.location.line))
 
 
 @every_format
@@ -45,8 +45,8 @@ def test_example_file_is_read_completely_with_locations(specimen: Specimen, tmp_
     assert len(found) == specimen.count
     assert all(isinstance(example, FORMATS[specimen.format].example) for example in found)
     assert "café" in str(found[0])
-    assert {example.place.file for example in found} == {str(tmp_path / "odd")}
-    lines = [example.place.line for example in found]
+    assert {example.location.file for example in found} == {str(tmp_path / "odd")}
+    lines = [example.location.line for example in found]
     assert lines == sorted(set(lines))
 
 

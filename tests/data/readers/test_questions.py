@@ -142,7 +142,7 @@ def test_blank_questions_are_dropped_and_counted(tmp_path: Path) -> None:
     rows = [{"context": c, "question": q} for c, q in [("x", "  "), ("", "q"), (None, "q"), ("x", "q"), (3, "q")]]
     counter = QuestionCounter()
     found = read_questions(write(tmp_path / "x.json", json.dumps(rows)), counter)
-    assert [e.place.line for e in found] == [4]
+    assert [e.location.line for e in found] == [4]
     assert counter.sentences()[0] == "questions: read 5; used 1; dropped 4 (3 without context, 1 without question)"
 
 

@@ -26,7 +26,7 @@ def test_first_sheet_is_read_with_its_row_numbers(tmp_path: Path) -> None:
     path = written(tmp_path, {"reviews": [["text", "label"], *ROWS], "notes": [["x"], ["y"]]})
     found = list(read_examples(path))
     assert [(e.text, e.labels) for e in found] == [(text, (label,)) for text, label in ROWS]
-    assert [e.place.line for e in found] == [2, 3, 4, 5]
+    assert [e.location.line for e in found] == [2, 3, 4, 5]
     assert "the first sheet, 'reviews' (of 2 sheets), of an Excel workbook" in detect_format(path).why
 
 
@@ -43,7 +43,7 @@ def test_titles_gaps_and_wide_rows(tmp_path: Path) -> None:
     found = list(read_records(path, (TEXT, LABEL), counter=counter))
     assert [(record["text"], record["label"]) for record in found] == [(text, (label,)) for text, label in ROWS]
     assert found[0].columns["id"] == "0"
-    assert [(d.place.line, d.reason) for d in counter.dropped] == [(1, "above the header"), (8, "without a label")]
+    assert [(d.location.line, d.reason) for d in counter.dropped] == [(1, "above the header"), (8, "without a label")]
 
 
 def test_numbers_booleans_and_formulas(tmp_path: Path) -> None:

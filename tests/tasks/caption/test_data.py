@@ -52,7 +52,7 @@ def test_damaged_pictures_are_counted_and_listed(folder: Path) -> None:
         ("c.png", ("a bird",)),
     ]
     assert counter.counts(3).sentence() == "read 4; used 3; dropped 1 (1 not decoded), listed in dropped.tsv"
-    assert counter.dropped[0].place.file.endswith("bad.png")
+    assert counter.dropped[0].location.file.endswith("bad.png")
     assert examples[1].content.shape == (8, 8, 3)
     assert examples[1].content[0, 0].tolist() == [40, 10, 200]
 

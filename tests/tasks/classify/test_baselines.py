@@ -84,7 +84,7 @@ def test_baselines_equal_scikit_learn(labels: tuple[str, ...]) -> None:
 def test_several_labels_are_separate_decisions() -> None:
     rng = np.random.default_rng(0)
     texts = [
-        LabeledText(" ".join(WORDS[name] for name in sorted(some)) or "nothing", tuple(sorted(some)), e.place)
+        LabeledText(" ".join(WORDS[name] for name in sorted(some)) or "nothing", tuple(sorted(some)), e.location)
         for e in make_texts(60, 0)
         for some in [{name for name in WORDS if rng.random() < 0.4}]
     ]

@@ -36,7 +36,7 @@ def test_counts_reconcile_and_dropped_examples_are_listed(tmp_path: Path) -> Non
     training, counter = prepared(config)
     data = training.data
     assert "read 5; used 3; dropped 2 (1 empty, 1 longer than max_length=4), listed in dropped.tsv" in data.lines
-    assert [(d.place.line, d.reason) for d in counter.dropped] == [(3, "empty"), (4, "longer than max_length=4")]
+    assert [(d.location.line, d.reason) for d in counter.dropped] == [(3, "empty"), (4, "longer than max_length=4")]
     assert len(data.train) + len(data.dev) == 3
 
 

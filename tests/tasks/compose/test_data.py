@@ -50,7 +50,7 @@ class TestReading:
         )
         found = read(path, DATA)
         assert bare(found[0]) == ("Tea", ("1 cup water", "tea"), "Boil. Pour.")
-        assert str(found[0].place) == f"{path}:1"
+        assert str(found[0].location) == f"{path}:1"
         path = written(tmp_path / "b.jsonl", '{"x": "Tea", "y": "water | tea ", "z": "Boil."}\n')
         named = ComposeDataConfig(goal_column="x", items_column="y", text_column="z")
         assert bare(read(path, named)[0]) == ("Tea", ("water", "tea"), "Boil.")
@@ -75,7 +75,7 @@ class TestReading:
             ("Soup", ("rice", "cook's salt"), "Cook it."),
             ("Cake", ("flour", "2 eggs, beaten", "salt"), "Bake."),
         ]
-        assert [e.place.line for e in found] == [2, 3, 4]
+        assert [e.location.line for e in found] == [2, 3, 4]
         assert [e.text for e in read(path, DATA, gold=False)] == [""] * 4
         path = written(tmp_path / "b.tsv", "Steps\tid\tItems\tTitle\nBoil.\t7\twater | tea\tTea\n")
         assert [bare(e) for e in read(path, DATA)] == [("Tea", ("water", "tea"), "Boil.")]

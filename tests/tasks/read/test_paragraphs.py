@@ -43,7 +43,7 @@ def test_folder_is_read_in_order_and_binary_files_are_counted(tmp_path: Path) ->
     assert [p.text for p in found] == ["zwei", "drei", "eins"]
     assert [Path(p.file).name for p in found] == ["b.txt", "b.txt", "x.md"]
     assert counter.counts(2).sentence("") == "read 3; used 2; dropped 1 (1 not text)"
-    assert "c.png" in counter.dropped[0].place.file
+    assert "c.png" in counter.dropped[0].location.file
     assert [p.text for p in read_paragraphs(tmp_path / "b.txt")] == ["zwei", "drei"]
 
 

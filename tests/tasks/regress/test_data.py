@@ -66,7 +66,7 @@ def test_unusable_records_are_counted_and_listed(tmp_path: Path) -> None:
     )
     found, counter = read(path)
     assert len(found) == 11
-    reasons = [(one.place.line, one.reason) for one in counter.dropped]
+    reasons = [(one.location.line, one.reason) for one in counter.dropped]
     assert reasons == [
         (3, "with a value that is missing"),
         (4, "with a value that is missing"),

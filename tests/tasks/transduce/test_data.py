@@ -136,7 +136,7 @@ def test_line_with_two_tabs_is_dropped_and_listed(tmp_path: Path) -> None:
     path = tmp_path / "pairs.tsv"
     path.write_text("a\tb\nc\td\te\nf\tg\n")
     data = prepare(config(path))
-    assert [(d.place.line, d.reason) for d in data.counter.dropped] == [(2, "with 3 fields instead of 2")]
+    assert [(d.location.line, d.reason) for d in data.counter.dropped] == [(2, "with 3 fields instead of 2")]
 
 
 def test_file_of_another_format_raises(tmp_path: Path) -> None:
@@ -210,4 +210,4 @@ def test_single_line_without_pair_is_dropped_and_listed(pairs: Path) -> None:
     lines = pairs.read_text().splitlines()
     for odd, reason in (("word17", "with 1 field instead of 2"), ("a\tb\tc", "with 3 fields instead of 2")):
         pairs.write_text("\n".join([*lines[:17], odd, *lines[18:]]) + "\n")
-        assert [(d.place.line, d.reason) for d in prepare(config(pairs)).counter.dropped] == [(18, reason)]
+        assert [(d.location.line, d.reason) for d in prepare(config(pairs)).counter.dropped] == [(18, reason)]

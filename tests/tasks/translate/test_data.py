@@ -148,7 +148,7 @@ def test_empty_and_long_pairs_are_dropped_and_counted(files: Path) -> None:
     data = prepare(of_columns(path, data={"max_length": 20}))
     reasons = "1 empty, 1 longer than max_length=20, 1 with an empty source, 1 with an empty target"
     assert f"dropped 4 ({reasons})" in data.lines[1]
-    assert sorted(d.place.line for d in data.sources.counter.dropped) == [21, 22, 23, 24]
+    assert sorted(d.location.line for d in data.sources.counter.dropped) == [21, 22, 23, 24]
 
 
 def test_swap_exchanges_source_and_target(files: Path) -> None:
@@ -215,7 +215,7 @@ def test_csv_and_tsv_give_the_same_pairs(files: Path) -> None:
         prepare(of_columns(files / "x.txt"))
     (files / "x.csv").write_text(quoted + "Yes, he does.,Ja.\n", encoding="utf-8")
     dropped = prepare(of_columns(files / "x.csv")).sources.counter.dropped
-    assert [(d.place.line, d.reason) for d in dropped] == [(226, "with 3 fields instead of 2")]
+    assert [(d.location.line, d.reason) for d in dropped] == [(226, "with 3 fields instead of 2")]
 
 
 def test_tmx_is_read_as_pairs(files: Path) -> None:

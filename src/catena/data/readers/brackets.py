@@ -35,10 +35,10 @@ _ESCAPES = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{"
 class _Open:
     """An open bracket and its content so far."""
 
-    __slots__ = ("atoms", "children", "place")
+    __slots__ = ("atoms", "children", "location")
 
-    def __init__(self, place: SourceLocation) -> None:
-        self.place = place
+    def __init__(self, location: SourceLocation) -> None:
+        self.location = location
         self.atoms: list[str] = []
         self.children: list[Tree] = []
 
@@ -79,16 +79,16 @@ def read_lines(
         if isinstance(found, Tree):
             yield found
         elif found.reason == _NO_WORD and counter is not None:
-            counter.drop(found.reason, found.place, found.line)
+            counter.drop(found.reason, found.location, found.line)
         else:
-            damaged.add(found.place, found.reason, found.line, found.problem)
+            damaged.add(found.location, found.reason, found.line, found.problem)
     damaged.check()
 
 
 class _Damage(NamedTuple):
     """Why a tree cannot be used: the reason to drop it, and the problem of the line."""
 
-    place: SourceLocation
+    location: SourceLocation
     line: str
     reason: str
     problem: str
@@ -125,49 +125,49 @@ class _Parser:
 
     def _take(self, number: int, line: str) -> str | None:
         """Read a line. The rest of it if the tree ends in it, otherwise None."""
-        place = SourceLocation(self.path, number)
+        location = SourceLocation(self.path, number)
         if "\0" in line:
-            self._note(place, line, "with a NUL byte", "has a NUL byte")
+            self._note(location, line, "with a NUL byte", "has a NUL byte")
         for match in _PART.finditer(line):
             part = match[0]
             if part == "(":
-                self.stack.append(_Open(place))
+                self.stack.append(_Open(location))
             elif not self.stack:
                 what = "closes a bracket that was never opened" if part == ")" else f"has {part[:20]!r} outside a tree"
-                self._note(place, line, "with text or a bracket outside a tree", what)
+                self._note(location, line, "with text or a bracket outside a tree", what)
                 return ""
             elif part == ")":
-                node = self._close(place, line)
+                node = self._close(location, line)
                 if not self.stack:
                     self.tree = node
-                    self._check_words(node, place, line)
+                    self._check_words(node, location, line)
                     return line[match.end() :]
                 self.stack[-1].children.append(node)
             elif self.stack[-1].children:
-                self._note(place, line, _MIXED, f"has the word {part[:20]!r} next to other nodes")
+                self._note(location, line, _MIXED, f"has the word {part[:20]!r} next to other nodes")
             else:
                 self.stack[-1].atoms.append(part)
         return None
 
-    def _note(self, place: SourceLocation, line: str, reason: str, problem: str) -> None:
-        self.damage = self.damage or _Damage(place, line, reason, problem)
+    def _note(self, location: SourceLocation, line: str, reason: str, problem: str) -> None:
+        self.damage = self.damage or _Damage(location, line, reason, problem)
 
-    def _close(self, place: SourceLocation, line: str) -> Tree:
+    def _close(self, location: SourceLocation, line: str) -> Tree:
         bracket = self.stack.pop()
         atoms, children = bracket.atoms, bracket.children
         if not children and len(atoms) == 2:
-            return Tree(atoms[0], (), atoms[1], bracket.place)
+            return Tree(atoms[0], (), atoms[1], bracket.location)
         if children and len(atoms) > 1:
             what = f"closes a node that has the word {atoms[1][:20]!r} next to other nodes"
-            self._note(place, line, _MIXED, what)
+            self._note(location, line, _MIXED, what)
         elif not children:
             held = " ".join(atoms)[:40]
             what = f"closes a node ({held}) that is neither (TAG word) nor a label with nodes"
             reason = _NO_WORD if len(atoms) < 2 else "with a node of several words"
-            self._note(place, line, reason, what)
-        return Tree(atoms[0] if atoms else "", tuple(children), None, bracket.place)
+            self._note(location, line, reason, what)
+        return Tree(atoms[0] if atoms else "", tuple(children), None, bracket.location)
 
-    def _check_words(self, tree: Tree, place: SourceLocation, line: str) -> None:
+    def _check_words(self, tree: Tree, location: SourceLocation, line: str) -> None:
         """Distinguish a tree without any word, which is empty, from one with an empty node, which is damaged."""
         if self.damage is not None and self.damage.reason == _NO_WORD and any(tree.leaves()):
             self.damage = self.damage._replace(reason="with a node without a word")

@@ -57,7 +57,7 @@ class CaptionedPicture:
 
     path: Path
     captions: tuple[str, ...]
-    place: SourceLocation
+    location: SourceLocation
     part: str = ""
 
 
@@ -112,19 +112,19 @@ def read_captions(
     pictures = list(counter.seen(_group(listed, images or path.parent, gold)))
     for picture in pictures:
         if gold and not picture.captions:
-            counter.drop("without a caption", picture.place, str(picture.path))
+            counter.drop("without a caption", picture.location, str(picture.path))
     return [picture for picture in pictures if picture.captions or not gold]
 
 
 def _group(rows: Iterable[_Row], folder: Path, gold: bool) -> Iterator[CaptionedPicture]:
     """One picture for all rows with the same name."""
     found: dict[str, tuple[list[str], str, SourceLocation]] = {}
-    for name, captions, split, place in rows:
-        own, _, _ = found.setdefault(name, ([], split, place))
+    for name, captions, split, location in rows:
+        own, _, _ = found.setdefault(name, ([], split, location))
         own.extend(" ".join(caption.split()) for caption in captions)
-    for name, (captions_of_one, split, place) in found.items():
+    for name, (captions_of_one, split, location) in found.items():
         part = _PARTS.get(split.strip().lower(), "")
-        yield CaptionedPicture(folder / name, tuple(captions_of_one) if gold else (), place, part)
+        yield CaptionedPicture(folder / name, tuple(captions_of_one) if gold else (), location, part)
 
 
 # --- formats ----------------------------------------------------------------------------------------------------------
@@ -133,12 +133,12 @@ def _group(rows: Iterable[_Row], folder: Path, gold: bool) -> Iterator[Captioned
 def _read_flickr(path: Path, counter: ReadCounter, encoding: str | None) -> Iterator[_Row]:
     with open_text(path, encoding) as lines:
         for number, line in lines:
-            place, match = SourceLocation(str(path), number), _FLICKR_LINE.fullmatch(line)
+            location, match = SourceLocation(str(path), number), _FLICKR_LINE.fullmatch(line)
             if match and match["caption"].strip():
-                yield match["name"], (match["caption"],), "", place
+                yield match["name"], (match["caption"],), "", location
             elif line.strip():
                 counter.saw()
-                counter.drop("without a caption" if match else "without picture#number and a tab", place, line)
+                counter.drop("without a caption" if match else "without picture#number and a tab", location, line)
 
 
 def _load_object(path: Path, encoding: str | None) -> Any:
@@ -191,7 +191,7 @@ def _read_table(
     named = named or _columns_of_header(path, roles, encoding)
     rows = ReadCounter()
     for record in open_records(path, roles, format=format, columns=named, encoding=encoding).read(rows):
-        yield record["file"], (record["caption"] or ()) if gold else (), record["split"] or "", record.place
+        yield record["file"], (record["caption"] or ()) if gold else (), record["split"] or "", record.location
     counter.saw(len(rows.dropped))
     counter.dropped.extend(rows.dropped)
 

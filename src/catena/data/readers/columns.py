@@ -69,8 +69,8 @@ def read(
             damaged.add(SourceLocation(str(path), number), *_describe(line, rows[bad], separator, width))
         else:
             written = "\t" if separator == "tab" or width == 1 else " "
-            place = SourceLocation(str(path), block[0][0])
-            yield Columns(tuple(map(tuple, rows)), place, tuple(documents), written)
+            location = SourceLocation(str(path), block[0][0])
+            yield Columns(tuple(map(tuple, rows)), location, tuple(documents), written)
         documents = []
     damaged.check()
 
@@ -139,11 +139,11 @@ def _read_slashed(path: Path | str, encoding: str | None, counter: ReadCounter |
         for number, line in lines:
             if not line.strip():
                 continue
-            place = SourceLocation(str(path), number)
+            location = SourceLocation(str(path), number)
             damaged.saw()
             parts = [word.rpartition("/") for word in line.split()]
             if all(word and tag for word, _, tag in parts):
-                yield Columns(tuple((word, tag) for word, _, tag in parts), place)
+                yield Columns(tuple((word, tag) for word, _, tag in parts), location)
             else:
-                damaged.add(place, "with a word without /TAG", line)
+                damaged.add(location, "with a word without /TAG", line)
     damaged.check()

@@ -59,11 +59,11 @@ def read_lines(
                 raise _InvalidRowError(inside, "with a comment inside", what)
             yield _sentence(path, comments, rows, heads, counter)
         except _InvalidRowError as row:
-            place = SourceLocation(str(path), row.line[0])
+            location = SourceLocation(str(path), row.line[0])
             if row.is_head and counter is not None:
-                counter.drop(row.reason, place, row.line[1])
+                counter.drop(row.reason, location, row.line[1])
             else:
-                damaged.add(place, row.reason, row.line[1], row.problem)
+                damaged.add(location, row.reason, row.line[1], row.problem)
     damaged.check()
 
 
@@ -169,7 +169,7 @@ def find_head_problem(sentence: ConlluSentence, single_root: bool = True) -> tup
     The reason completes "1 …": "with a cycle of heads".
     """
     heads = [None if word.head == "_" else int(word.head) for word in sentence.words]
-    lines = [sentence.place.line + i for i, row in enumerate(sentence.rows) if row.id.isdecimal()]
+    lines = [sentence.location.line + i for i, row in enumerate(sentence.rows) if row.id.isdecimal()]
     for word, head in enumerate(heads, start=1):
         if head == word:
             return lines[word - 1], "with a word that is its own head"

@@ -84,15 +84,17 @@ def read(path: Path, kind: str | None = None, encoding: str | None = None) -> It
             kind = find_kind([line for _, line in islice(lines, _SAMPLE)]) or "turns"
     with open_text(path, encoding, keep_nuls=True) as lines:
         for block in _blocks(lines, kind):
-            place = SourceLocation(str(path), block[0][0])
+            location = SourceLocation(str(path), block[0][0])
             raw = "\n".join(line for _, line in block)
             if "\0" in raw:
-                yield Row(place, {}, raw, "with a NUL byte", damaged=True)
+                yield Row(location, {}, raw, "with a NUL byte", damaged=True)
                 continue
             turns, speakers, problem = _parse(block, kind)
             if not problem and not any(turn.strip() for turn in turns):
                 problem = EMPTY
-            yield Row(place, {"turns": turns, "speakers": speakers}, raw, problem, damaged=problem not in (None, EMPTY))
+            yield Row(
+                location, {"turns": turns, "speakers": speakers}, raw, problem, damaged=problem not in (None, EMPTY)
+            )
 
 
 _Block = list[tuple[int, str]]

@@ -42,16 +42,16 @@ def read(
             yield from _paragraphs(path, lines)
             return
         for number, line in lines:
-            place = SourceLocation(str(path), number)
+            location = SourceLocation(str(path), number)
             if "\0" in line:
-                yield Row(place, {}, line, "with a NUL byte", damaged=True)
+                yield Row(location, {}, line, "with a NUL byte", damaged=True)
             elif format == "dictionary" and line.startswith(";;;"):
                 continue
             elif not line.strip():
-                yield Row(place, {}, line, EMPTY)
+                yield Row(location, {}, line, EMPTY)
             else:
                 values, problem = parse(line, format, numeric)
-                yield Row(place, values, line, problem, damaged=problem is not None)
+                yield Row(location, values, line, problem, damaged=problem is not None)
 
 
 def parse(line: str, format: str, numeric: bool = False) -> tuple[dict[str, Any], str | None]:

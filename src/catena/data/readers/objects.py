@@ -45,15 +45,15 @@ def read_lines(path: Path, encoding: str | None = None) -> Iterator[Row]:
     """The records of JSON lines. A comma after an object is ignored."""
     with open_text(path, encoding, keep_nuls=True) as lines:
         for number, line in lines:
-            place = SourceLocation(str(path), number)
+            location = SourceLocation(str(path), number)
             if not line.strip():
-                yield Row(place, {}, line, EMPTY)
+                yield Row(location, {}, line, EMPTY)
             elif "\0" in line:
-                yield Row(place, {}, line, "with a NUL byte", damaged=True)
+                yield Row(location, {}, line, "with a NUL byte", damaged=True)
             elif (record := parse_object(line)) is None:
-                yield Row(place, {}, line, "without a complete JSON object", damaged=True)
+                yield Row(location, {}, line, "without a complete JSON object", damaged=True)
             else:
-                yield Row(place, flatten(record), line)
+                yield Row(location, flatten(record), line)
 
 
 def parse_object(line: str) -> dict[str, Any] | None:
@@ -67,15 +67,15 @@ def parse_object(line: str) -> dict[str, Any] | None:
     return None
 
 
-def parse_line(line: str, place: SourceLocation) -> dict[str, Any]:
+def parse_line(line: str, location: SourceLocation) -> dict[str, Any]:
     """The object in one line. Raise FormatError with the reason if it is not one."""
     try:
         found = json.loads(line)
     except (ValueError, RecursionError) as error:
         cure = "Write one complete JSON object per line."
-        raise bad_line(place.file, place.line, line, f"is not JSON ({error})", cure) from None
+        raise bad_line(location.file, location.line, line, f"is not JSON ({error})", cure) from None
     if not isinstance(found, dict):
-        raise bad_line(place.file, place.line, line, "is not a JSON object", "Write one object per line.")
+        raise bad_line(location.file, location.line, line, "is not a JSON object", "Write one object per line.")
     return found
 
 

@@ -40,7 +40,7 @@ def read_parallel(
                 yield found
             else:
                 side = "target" if source.strip() else "source"
-                counter.drop(f"with an empty {side}", found.place, f"{source}\t{pair[1]}")
+                counter.drop(f"with an empty {side}", found.location, f"{source}\t{pair[1]}")
         if next(targets, None) is not None:
             raise _uneven(path, target, encoding)
 

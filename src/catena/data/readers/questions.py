@@ -69,7 +69,7 @@ class QuestionExample:
     question: str
     answers: tuple[ReferenceAnswer, ...]
     id: str
-    place: SourceLocation
+    location: SourceLocation
     title: str = ""
 
     @property
@@ -97,7 +97,7 @@ class QuestionCounter:
             f"answers: {self.answers.counts(self.answers.used).sentence('')}",
         ]
         if self.moved:
-            found.append(f"corrected: {len(self.moved):,}, first {self.moved[0].place}: {self.moved[0].reason}")
+            found.append(f"corrected: {len(self.moved):,}, first {self.moved[0].location}: {self.moved[0].reason}")
         return found
 
 
@@ -171,7 +171,7 @@ class _Raw:
     question: Any
     answers: Sequence[tuple[str, int | None]]
     id: str | None
-    place: SourceLocation
+    location: SourceLocation
     title: str = ""
 
 
@@ -208,10 +208,10 @@ def _squad(path: Path, whole: Any) -> Iterator[_Raw]:
             questions = _get_list(path, paragraph, "qas", inside)
             for k, thing in enumerate(questions):
                 number += 1
-                place = SourceLocation(str(path), number)
+                location = SourceLocation(str(path), number)
                 if not isinstance(thing, dict):
                     raise _wrong(path, f"{inside}.qas[{k}]", "an object", thing)
-                raw = _from_object({"context": paragraph.get("context"), **thing}, place)
+                raw = _from_object({"context": paragraph.get("context"), **thing}, location)
                 yield replace(raw, title=title if isinstance(title, str) else "")
 
 
@@ -232,33 +232,35 @@ def _lines(path: Path, encoding: str | None) -> Iterator[_Raw]:
     with open_text(path, encoding) as lines:
         for number, line in lines:
             if line.strip():
-                place = SourceLocation(str(path), number)
-                yield _from_object(parse_line(line, place), place)
+                location = SourceLocation(str(path), number)
+                yield _from_object(parse_line(line, location), location)
 
 
 def _list(path: Path, whole: Any) -> Iterator[_Raw]:
     if not isinstance(whole, list):
         raise FormatError(f"{path} must be a list of objects, got a {type(whole).__name__}. Write a list.")
     for number, thing in enumerate(whole, start=1):
-        place = SourceLocation(str(path), number)
+        location = SourceLocation(str(path), number)
         if not isinstance(thing, dict):
-            raise FormatError(f"{place} must be an object, got {shorten(repr(thing), 40)}. Write a list of objects.")
-        yield _from_object(thing, place)
+            raise FormatError(f"{location} must be an object, got {shorten(repr(thing), 40)}. Write a list of objects.")
+        yield _from_object(thing, location)
 
 
-def _from_object(thing: Mapping[str, Any], place: SourceLocation) -> _Raw:
+def _from_object(thing: Mapping[str, Any], location: SourceLocation) -> _Raw:
     names = {role: find_column(list(thing), known, exact=True) for role, known in _NAMES.items()}
     for role in ("context", "question"):
         if names[role] is None:
-            raise FormatError(f"{place} must have a key {role!r}, got {', '.join(map(repr, thing)) or 'none'}. Add it.")
+            raise FormatError(
+                f"{location} must have a key {role!r}, got {', '.join(map(repr, thing)) or 'none'}. Add it."
+            )
     value = {role: None if name is None else thing[name] for role, name in names.items()}
     impossible = thing.get("is_impossible") is True
-    answers = [] if impossible else list(_answers(value["answers"], value["start"], place))
+    answers = [] if impossible else list(_answers(value["answers"], value["start"], location))
     key = value["id"]
-    return _Raw(value["context"], value["question"], answers, None if key is None else str(key), place)
+    return _Raw(value["context"], value["question"], answers, None if key is None else str(key), location)
 
 
-def _answers(answers: Any, starts: Any, place: SourceLocation) -> Iterator[tuple[str, int | None]]:
+def _answers(answers: Any, starts: Any, location: SourceLocation) -> Iterator[tuple[str, int | None]]:
     """Texts and starts from any of the forms above."""
     if isinstance(answers, dict) and isinstance(answers.get("text"), list):
         answers, starts = answers["text"], answers.get(find_column(list(answers), START_KEYS, exact=True) or "")
@@ -273,7 +275,8 @@ def _answers(answers: Any, starts: Any, place: SourceLocation) -> Iterator[tuple
             thing = thing.get("text")
         if not isinstance(thing, str) or (start is not None and type(start) is not int):
             raise FormatError(
-                f"An answer of {place} must be a text with an integer start, got {shorten(repr((thing, start)), 60)}. "
+                f"An answer of {location} must be a text with an integer start, got "
+                f"{shorten(repr((thing, start)), 60)}. "
                 'Write {"text": "…", "start": 0}.'
             )
         yield thing, start
@@ -294,11 +297,11 @@ def _table(path: Path, delimiter: str, separator: str | None, encoding: str | No
             if len(fields) != len(names):
                 problem = f"must have {len(names)} fields as the header, got {len(fields)}"
                 raise bad_line(path, record.line, record.raw, problem, "Quote texts with a delimiter inside.")
-            place = SourceLocation(str(path), record.line)
-            yield _from_object(_split(dict(zip(names, fields, strict=True)), separator, place), place)
+            location = SourceLocation(str(path), record.line)
+            yield _from_object(_split(dict(zip(names, fields, strict=True)), separator, location), location)
 
 
-def _split(row: dict[str, Any], separator: str | None, place: SourceLocation) -> dict[str, Any]:
+def _split(row: dict[str, Any], separator: str | None, location: SourceLocation) -> dict[str, Any]:
     """The row with its answers and starts as lists."""
     answer, start = find_column(list(row), ANSWER_KEYS, exact=True), find_column(list(row), START_KEYS, exact=True)
     if answer is not None:
@@ -307,7 +310,7 @@ def _split(row: dict[str, Any], separator: str | None, place: SourceLocation) ->
         values = [value.strip() for value in (row[start].split(separator) if separator else [row[start]])]
         for value in values:
             if value and not re.fullmatch(r"[0-9]+", value):
-                raise FormatError(f"{start} of {place} must be an integer, got {value!r}. Count characters from 0.")
+                raise FormatError(f"{start} of {location} must be an integer, got {value!r}. Count characters from 0.")
         row[start] = [int(value) if value else None for value in values]
     return row
 
@@ -327,10 +330,10 @@ class _Collector:
         self.counter.questions.saw()
         for role, value in (("context", raw.context), ("question", raw.question)):
             if not isinstance(value, str) or not value.strip():
-                self.counter.questions.drop(f"without {role}", raw.place, str(raw.question or ""))
+                self.counter.questions.drop(f"without {role}", raw.location, str(raw.question or ""))
                 return
         answers = tuple(self._align(raw, text, start) for text, start in raw.answers)
-        found = QuestionExample(raw.context, raw.question, answers, self._own_id(raw), raw.place, raw.title)
+        found = QuestionExample(raw.context, raw.question, answers, self._own_id(raw), raw.location, raw.title)
         self.examples.append(found)
 
     def _align(self, raw: _Raw, text: str, start: int | None) -> ReferenceAnswer:
@@ -339,19 +342,19 @@ class _Collector:
             return ReferenceAnswer(text, start)
         found = _find_nearest(raw.context, text.strip(), start)
         if found is None:
-            self.counter.answers.drop("not in the context", raw.place, text)
+            self.counter.answers.drop("not in the context", raw.location, text)
             return ReferenceAnswer(text, None)
         if start is not None:
             reason = f"the answer is at character {found}, not {start}"
-            self.counter.moved.append(Dropped(raw.place, reason, text))
+            self.counter.moved.append(Dropped(raw.location, reason, text))
         return ReferenceAnswer(text.strip(), found)
 
     def _own_id(self, raw: _Raw) -> str:
-        own = raw.id if raw.id is not None else str(raw.place.line)
+        own = raw.id if raw.id is not None else str(raw.location.line)
         if own in self._ids:
-            reason = f"the id {own!r} is not the first; it is now {own}#{raw.place.line}"
-            self.counter.moved.append(Dropped(raw.place, reason, raw.question))
-            own = f"{own}#{raw.place.line}"
+            reason = f"the id {own!r} is not the first; it is now {own}#{raw.location.line}"
+            self.counter.moved.append(Dropped(raw.location, reason, raw.question))
+            own = f"{own}#{raw.location.line}"
         self._ids.add(own)
         return own
 

@@ -20,7 +20,7 @@ class Row:
     """One record of a table.
 
     Args:
-        place: the source location.
+        location: the source location.
         values: the values by column. Missing columns have no entry.
         raw: the record as it is in the file, for lists of dropped records.
         problem: the reason why the record cannot be used, which completes "11 …", or None.
@@ -29,7 +29,7 @@ class Row:
         short: for a record with too few fields, the reason to drop it if a value that is needed is missing.
     """
 
-    place: SourceLocation
+    location: SourceLocation
     values: Mapping[str, Any]
     raw: str
     problem: str | None = None
@@ -52,13 +52,13 @@ def to_rows(records: Iterable[Fields], layout: TableLayout, file: str, wide: str
     for record in records:
         if record.line == layout.header:
             continue
-        place = SourceLocation(file, record.line)
+        location = SourceLocation(file, record.line)
         if _is_plain(record, layout):
-            yield Row(place, dict(zip(names, record.values, strict=True)), record.raw, note=record.note)
+            yield Row(location, dict(zip(names, record.values, strict=True)), record.raw, note=record.note)
             continue
         values = list(record.values)
         if problem := _problem(record, values, layout):
-            yield Row(place, {}, record.raw, problem, damaged=record.problem is not None, note=record.note)
+            yield Row(location, {}, record.raw, problem, damaged=record.problem is not None, note=record.note)
             continue
         while len(values) > width and not values[-1].strip():
             values.pop()
@@ -68,11 +68,11 @@ def to_rows(records: Iterable[Fields], layout: TableLayout, file: str, wide: str
             surplus = 0
         if surplus > 0:
             problem = f"with {len(values)} fields instead of {width}"
-            yield Row(place, {}, record.raw, problem, damaged=True, note=record.note)
+            yield Row(location, {}, record.raw, problem, damaged=True, note=record.note)
             continue
         fields = "1 field" if len(values) == 1 else f"{len(values)} fields"
         short = f"with {fields} instead of {width}" if surplus < 0 else None
-        yield Row(place, dict(zip(names, values, strict=False)), record.raw, note=record.note, short=short)
+        yield Row(location, dict(zip(names, values, strict=False)), record.raw, note=record.note, short=short)
 
 
 def _is_plain(record: Fields, layout: TableLayout) -> bool:

@@ -44,7 +44,7 @@ class CaptionExample:
 
     path: Path
     captions: tuple[str, ...]
-    place: SourceLocation
+    location: SourceLocation
     content: np.ndarray
     constraints: TextConstraints = NO_CONSTRAINTS
 
@@ -142,7 +142,7 @@ def load_contents(
     else:
         kept = [i for i, path in enumerate(paths) if path in features]
         for i in sorted({*range(len(paths))} - set(kept)):
-            dropped.drop("without features", pictures[i].place, features.missing(paths[i]))
+            dropped.drop("without features", pictures[i].location, features.missing(paths[i]))
         contents = _stack([_checked(features.get(paths[i]), config, paths[i]) for i in kept])
     counter.dropped.extend(dropped.dropped)
     return contents, kept
@@ -170,7 +170,7 @@ def load_examples(
     """Pictures with their contents; those that cannot be loaded are dropped."""
     contents, kept = load_contents(config, pictures, counter)
     return [
-        CaptionExample(pictures[i].path, pictures[i].captions, pictures[i].place, contents[k])
+        CaptionExample(pictures[i].path, pictures[i].captions, pictures[i].location, contents[k])
         for k, i in enumerate(kept)
     ]
 
@@ -190,7 +190,7 @@ def load_parts(
     if not listed["train"]:
         sources.check("train", 0)
     if sources.given:
-        every = [CaptionedPicture(e.path, e.captions, e.place) for part in PARTS for e in listed[part]]
+        every = [CaptionedPicture(e.path, e.captions, e.location) for part in PARTS for e in listed[part]]
         contents: Any = _stack([example.content for part in PARTS for example in listed[part]])
         return every, contents, _split(config, sources, listed)
     every = [one for part in PARTS for one in listed[part]]

@@ -178,7 +178,7 @@ class CaptionTask(NeuralTask[CaptionConfig, CaptionExample, CaptionPrediction, C
         return CaptionModel(config.model, encoding.sides())
 
     def encode(self, examples: Sequence[CaptionExample], *, gold: bool = True) -> CaptionRows:
-        pictures = [CaptionedPicture(e.path, e.captions if gold else (), e.place) for e in examples]
+        pictures = [CaptionedPicture(e.path, e.captions if gold else (), e.location) for e in examples]
         return self._rows([example.content for example in examples], pictures, np.arange(len(examples)))
 
     def _rows(self, contents: Any, pictures: list[CaptionedPicture], own: np.ndarray) -> CaptionRows:
@@ -262,7 +262,7 @@ class CaptionTask(NeuralTask[CaptionConfig, CaptionExample, CaptionPrediction, C
         """Describe the chosen pictures, and score the references of all unless this is an ensemble."""
         pictures = [rows.pictures[i] for i in chosen]
         examples = [
-            CaptionExample(one.path, one.captions, one.place, rows.contents[rows.own[i]])
+            CaptionExample(one.path, one.captions, one.location, rows.contents[rows.own[i]])
             for i, one in zip(chosen, pictures, strict=True)
         ]
         best = [listed[0] for listed in self.searcher.describe(examples, search, _PLAIN)]

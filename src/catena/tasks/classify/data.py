@@ -138,10 +138,10 @@ def _from_trees(path: Path, encoding: str | None, phrases: bool, counter: ReadCo
     seen: set[tuple[str, str]] = set()
     for tree in read_trees(path, encoding=encoding, counter=counter):
         for i, node in enumerate(_nodes(tree) if phrases else (tree,)):
-            example = LabeledText(" ".join(node.words()), (node.label,), node.place)
+            example = LabeledText(" ".join(node.words()), (node.label,), node.location)
             counter.saw(int(i > 0))  # the reader counts each tree
             if phrases and (node.label, example.text) in seen:
-                counter.drop("met before", example.place, example.text)
+                counter.drop("met before", example.location, example.text)
                 continue
             seen.add((node.label, example.text))
             yield example
@@ -160,9 +160,9 @@ def _relabeled(examples: Iterator[LabeledText], pairs: Sequence[str], counter: R
     for example in examples:
         labels = tuple(names.get(label, label) for label in example.labels)
         if "" in labels:
-            counter.drop("with a label that is left out", example.place, example.text)
+            counter.drop("with a label that is left out", example.location, example.text)
         else:
-            yield LabeledText(example.text, labels, example.place)
+            yield LabeledText(example.text, labels, example.location)
 
 
 # --- storage ----------------------------------------------------------------------------------------------------------
@@ -268,7 +268,7 @@ def _read_usable(
     for example in sources.read(part):
         tokens = tokenizer.tokens(example.text)
         if reason := why_unusable(example, tokens, config, part, None if cut else limit):
-            sources.counter.drop(reason, example.place, example.text)
+            sources.counter.drop(reason, example.location, example.text)
         else:
             yield example, tokens[:limit]
 
@@ -308,7 +308,7 @@ def why_unusable(
         return "without a label"
     if len(example.labels) > 1 and not several:
         raise DataError(
-            f"{example.place} must have one label, got {len(example.labels)} ({', '.join(example.labels)}). Use "
+            f"{example.location} must have one label, got {len(example.labels)} ({', '.join(example.labels)}). Use "
             f"--multilabel if texts may have several."
         )
     if not tokens:

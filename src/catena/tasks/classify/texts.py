@@ -34,7 +34,7 @@ class TextInputs(LabelOutputs):
         ):
             if gold and len(example.labels) != 1 and not config.data.multilabel and example.labels:
                 raise DataError(
-                    f"{example.place} must have one label, got {len(example.labels)} ({', '.join(example.labels)}). "
+                    f"{example.location} must have one label, got {len(example.labels)} ({', '.join(example.labels)}). "
                     f"Use --multilabel if texts may have several."
                 )
             yield example

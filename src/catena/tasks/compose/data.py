@@ -31,7 +31,7 @@ class Composition:
     goal: str
     items: tuple[str, ...]
     text: str = ""
-    place: SourceLocation = USER_INPUT_LOCATION
+    location: SourceLocation = USER_INPUT_LOCATION
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -64,7 +64,7 @@ def read_compositions(
     for record in file.read(counter, keep_empty=not gold):
         text = _text(_listed(record["text"] or "")) if gold else ""
         goal, items = " ".join((record["title"] or "").split()), record["items"] or ()
-        yield Composition(goal, _items(items), text, record.place)
+        yield Composition(goal, _items(items), text, record.location)
 
 
 # --- inputs of a user -------------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ class Composer(Estimator, task="compose"):
 
     def _examples(self, x: Iterable[Any], y: Iterable[str]) -> list[Composition]:
         data = ComposeDataConfig()
-        inputs = [replace(to_composition(one, data), place=SourceLocation("fit", i)) for i, one in enumerate(x, 1)]
+        inputs = [replace(to_composition(one, data), location=SourceLocation("fit", i)) for i, one in enumerate(x, 1)]
         texts = [] if y is None else list(y)
         if len(texts) != len(inputs):
             raise DataError(f"y must have one text per input ({len(inputs)}), got {len(texts)}. Pass as many texts.")

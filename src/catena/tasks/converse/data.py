@@ -49,12 +49,12 @@ def read_conversations(data: ConverseDataConfig, path: Path, counter: ReadCounte
         good = tuple(dict.fromkeys(text for text in exchange.responses if text.strip()))
         wrong, hard = (tuple(text for text in side if text.strip()) for side in (exchange.wrong, exchange.hard))
         if not context:
-            counter.drop("with an empty context", exchange.place, " / ".join(exchange.responses))
+            counter.drop("with an empty context", exchange.location, " / ".join(exchange.responses))
         elif not good and not wrong:
-            counter.drop("with an empty response", exchange.place, " / ".join(exchange.context))
+            counter.drop("with an empty response", exchange.location, " / ".join(exchange.context))
         else:
             w = data.window
-            yield Exchange(context[-w:], good, exchange.place, own[-w:], wrong, hard, exchange.has_distractors)
+            yield Exchange(context[-w:], good, exchange.location, own[-w:], wrong, hard, exchange.has_distractors)
 
 
 def training_exchanges(train: Sequence[Exchange], data: ConverseDataConfig) -> list[Exchange]:
@@ -112,7 +112,7 @@ def read_contexts(data: ConverseDataConfig, path: Path, counter: ReadCounter) ->
         for record in open_records(path, (SOURCE,), columns=columns, encoding=data.encoding).read(
             counter, keep_empty=True
         ):
-            yield Exchange(split_turns(record["source"] or ""), (), record.place)
+            yield Exchange(split_turns(record["source"] or ""), (), record.location)
         return
     data = data.model_copy(update={"context_column": None, "response_column": None})
     if data.input_format == "auto" and detect_format(path, data.encoding).format == "dialogue":
@@ -124,14 +124,14 @@ def read_contexts(data: ConverseDataConfig, path: Path, counter: ReadCounter) ->
         return
     kind, _ = conversation_format(data, path)
     for exchange in counter.seen(read_exchanges(path, kind, encoding=data.encoding)):
-        yield Exchange(exchange.context, (), exchange.place, exchange.own)
+        yield Exchange(exchange.context, (), exchange.location, exchange.own)
 
 
 def _dialogue_contexts(path: Path, encoding: str | None) -> Iterator[Exchange]:
     """All turns of each dialogue of a file whose lines show speakers or ends of turns."""
     for row in dialogue_lines.read(path, None, encoding):
         turns, speakers = (row.values.get(name, ()) for name in ("turns", "speakers"))
-        yield Exchange(tuple(turns), (), row.place, tuple(speaker != speakers[-1] for speaker in speakers))
+        yield Exchange(tuple(turns), (), row.location, tuple(speaker != speakers[-1] for speaker in speakers))
 
 
 def _line_contexts(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[Exchange]:

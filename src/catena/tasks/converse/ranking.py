@@ -60,7 +60,7 @@ def _given(answered: Sequence[Exchange], kind: str) -> Groups:
     missing = [exchange for exchange in answered if not getattr(exchange, name)]
     if missing:
         raise DataError(
-            f"{missing[0].place} has no distractors for evaluation.distractors = {kind!r}. Set it to 'random' to "
+            f"{missing[0].location} has no distractors for evaluation.distractors = {kind!r}. Set it to 'random' to "
             f"sample them."
         )
     return [

@@ -80,7 +80,7 @@ class ConverseTask(BaseTask[ConverseConfig, Exchange, ResponsePrediction, O]):
     def truncate(self, example: Exchange) -> Exchange:
         """The last turns of a context, as many as the model reads."""
         w = self.config.data.window
-        return Exchange(example.context[-w:], (), example.place, example.own[-w:])
+        return Exchange(example.context[-w:], (), example.location, example.own[-w:])
 
     # --- prediction ---------------------------------------------------------------------------------------------------
 

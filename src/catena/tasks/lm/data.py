@@ -96,9 +96,9 @@ class _Gatherer:
         """Add texts; where the file changes, the one before ends."""
         file = None
         for text in texts:
-            if file not in (None, text.place.file):
+            if file not in (None, text.location.file):
                 self.ends.append(len(self.characters))
-            file = text.place.file
+            file = text.location.file
             self.builder.add(line_tokens(self.tokenizer, text.text, self.unit))
             self.characters.append(len(text.text) + 1)
             self.bytes.append(len(text.text.encode("utf-8", "surrogatepass")) + 1)

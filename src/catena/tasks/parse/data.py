@@ -40,7 +40,7 @@ class ParseExample(Generic[T]):
 
     words: tuple[str, ...]
     tree: T
-    place: SourceLocation
+    location: SourceLocation
     text: str | None = None
     constraint: Any = None
 
@@ -99,4 +99,4 @@ def input_example(config: ParseConfig, item: Any) -> ParseExample[Any]:
             f"a sentence must be a text, a list of words, a CoNLL-U sentence or a tree, got {type(item).__name__}: "
             f"{item!r:.60}. Pass one of these."
         )
-    return ParseExample(words, None, item.place if isinstance(item, Example) else INPUT, text)
+    return ParseExample(words, None, item.location if isinstance(item, Example) else INPUT, text)

@@ -78,7 +78,7 @@ class ParseTask(BaseTask[ParseConfig, ParseExample[T], P, O]):
         for tree in FORMATS[found.format].read(path, encoding=config.data.encoding, counter=counter, **found.options):
             example = cls.from_tree(config, tree)
             if isinstance(example, Dropped):
-                counter.drop(example.reason, example.place, example.text)
+                counter.drop(example.reason, example.location, example.text)
             else:
                 yield example
 

@@ -106,10 +106,12 @@ class PointEncoding:
 
     def _check(self, item: PointItem) -> None:
         if item.kind != self.kind and item.things:
-            raise FormatError(f"{item.place} must have {self.kind}, as in training, got {item.kind}. Use {self.kind}.")
+            raise FormatError(
+                f"{item.location} must have {self.kind}, as in training, got {item.kind}. Use {self.kind}."
+            )
         if self.tokens is None and item.things and len(item.things[0]) != self.n_features:
             raise FormatError(
-                f"{item.place} must have points with {self.n_features} coordinates, as in training, got "
+                f"{item.location} must have points with {self.n_features} coordinates, as in training, got "
                 f"{len(item.things[0])}. Use points of that dimension."
             )
 
@@ -176,20 +178,20 @@ def fit_encoding(problem: str, items: Sequence[PointItem]) -> PointEncoding:
     for item in items:
         if item.kind != kind:
             raise FormatError(
-                f"{item.place} must have {kind}, as other lines, got {item.kind}. Use one kind in a file."
+                f"{item.location} must have {kind}, as other lines, got {item.kind}. Use one kind in a file."
             )
     longest = max(len(item.target or item.things) for item in items)
     if kind == "tokens":
         if PROBLEMS[problem].n_features:
             raise DataError(
-                f"{items[0].place} must have points if data.problem = {problem!r}, got tokens. Remove data.problem."
+                f"{items[0].location} must have points if data.problem = {problem!r}, got tokens. Remove data.problem."
             )
         return PointEncoding(problem, _tokens_of(items), 0, longest)
     n, wanted = len(items[0].things[0]), PROBLEMS[problem].n_features
     if wanted and n != wanted:
         raise DataError(
-            f"{items[0].place} must have points with {wanted} coordinate{'s' if wanted > 1 else ''} if data.problem = "
-            f"{problem!r}, got {n}. Use other points, or another problem."
+            f"{items[0].location} must have points with {wanted} coordinate{'s' if wanted > 1 else ''} if "
+            f"data.problem = {problem!r}, got {n}. Use other points, or another problem."
         )
     return PointEncoding(problem, None, n, longest)
 
@@ -203,7 +205,7 @@ def check_targets(sets: PointSetBatch, items: Sequence[PointItem], rule: str) ->
     beyond = sets.targets.max(axis=1, initial=0) > sets.sizes
     for i in np.flatnonzero(beyond)[:1].tolist():
         raise FormatError(
-            f"{items[i].place} must have target positions below {sets.sizes[i]}, the number of {items[i].kind}, got "
+            f"{items[i].location} must have target positions below {sets.sizes[i]}, the number of {items[i].kind}, got "
             f"{int(sets.targets[i].max()) - 1}. Count positions from 0."
         )
     for low in range(0, len(sets), 512):
@@ -216,7 +218,7 @@ def check_targets(sets: PointSetBatch, items: Sequence[PointItem], rule: str) ->
             target = (sets.targets[low + i, : sets.lengths[low + i] - 1] - 1).tolist()
             what = f"position {target[step]}" if step < len(target) else "the end"
             raise FormatError(
-                f"{items[low + i].place} has the target {target}, in which the rule {rule!r} does not allow {what} at "
-                f"step {step}. Correct the target, or choose another data.rule."
+                f"{items[low + i].location} has the target {target}, in which the rule {rule!r} does not allow {what} "
+                f"at step {step}. Correct the target, or choose another data.rule."
             )
     return sets

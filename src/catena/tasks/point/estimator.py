@@ -32,11 +32,11 @@ class Pointer(Estimator, task="point"):
 
 
 def _item(things: Sequence[Any], number: int) -> PointItem:
-    place = SourceLocation("fit", number)
+    location = SourceLocation("fit", number)
     if things and isinstance(things[0], str):
-        return PointItem(tuple(things), None, place)
+        return PointItem(tuple(things), None, location)
     try:
         points = [tuple(point) if hasattr(point, "__iter__") else point for point in things]
-        return PointItem(parse_points(points), None, place)
+        return PointItem(parse_points(points), None, location)
     except ValueError as error:
-        raise DataError(f"{place} {error}. Pass lists of numbers, points or strings.") from None
+        raise DataError(f"{location} {error}. Pass lists of numbers, points or strings.") from None

@@ -33,7 +33,7 @@ class PointItem:
 
     things: tuple[Any, ...]
     target: tuple[int, ...] | None = None
-    place: SourceLocation = _GIVEN
+    location: SourceLocation = _GIVEN
     words: tuple[str, ...] = field(default=(), repr=False, compare=False)
 
     @property
@@ -58,15 +58,15 @@ def read_items(path: Path, encoding: str | None = None, kind: PointKind | None =
             yield parse(line, SourceLocation(str(path), number), kind)
 
 
-def parse(line: str, place: SourceLocation, kind: PointKind | None = None) -> PointItem:
+def parse(line: str, location: SourceLocation, kind: PointKind | None = None) -> PointItem:
     """The item of one line. Fields of numbers are points, unless ``kind`` is ``"tokens"``."""
     try:
-        return _object(line, place) if line.lstrip().startswith("{") else _fields(line, place, kind)
+        return _object(line, location) if line.lstrip().startswith("{") else _fields(line, location, kind)
     except ValueError as error:
-        raise bad_line(place.file, place.line, line, str(error), _CURE) from None
+        raise bad_line(location.file, location.line, line, str(error), _CURE) from None
 
 
-def _object(line: str, place: SourceLocation) -> PointItem:
+def _object(line: str, location: SourceLocation) -> PointItem:
     try:
         thing = json.loads(line)
     except ValueError as error:
@@ -78,7 +78,7 @@ def _object(line: str, place: SourceLocation) -> PointItem:
     else:
         raise ValueError('has neither "points" nor "tokens"')
     target = thing.get("target")
-    return PointItem(things, None if target is None else _positions(_list(target, "target")), place)
+    return PointItem(things, None if target is None else _positions(_list(target, "target")), location)
 
 
 def _list(value: Any, key: str) -> list[Any]:
@@ -87,15 +87,15 @@ def _list(value: Any, key: str) -> list[Any]:
     return value
 
 
-def _fields(line: str, place: SourceLocation, kind: PointKind | None) -> PointItem:
+def _fields(line: str, location: SourceLocation, kind: PointKind | None) -> PointItem:
     things, tab, target = line.partition("\t")
     if "\t" in target:
         raise ValueError("has more than one tab")
     pieces = things.split()
     positions = _positions(target.split()) if tab else None
     if kind == "tokens" or (kind is None and not all(map(_is_point, pieces))):
-        return PointItem(tuple(pieces), positions, place)
-    return PointItem(parse_points([piece.split(",") for piece in pieces]), positions, place, tuple(pieces))
+        return PointItem(tuple(pieces), positions, location)
+    return PointItem(parse_points([piece.split(",") for piece in pieces]), positions, location, tuple(pieces))
 
 
 def _is_point(piece: str) -> bool:

@@ -107,11 +107,11 @@ class PointTask(NeuralTask[PointConfig, PointItem, PointPrediction, PointOptions
                 yield item
                 continue
             if not item.things:
-                counter.drop("without points", item.place, "")
+                counter.drop("without points", item.location, "")
                 continue
             if item.target is None and not solvable:
                 raise FormatError(
-                    f"{item.place} has no target. Add one, or set the problem, as in --data.problem sort."
+                    f"{item.location} has no target. Add one, or set the problem, as in --data.problem sort."
                 )
             yield item
 

@@ -146,7 +146,7 @@ class AnswerCounter:
         found = [f"answer spans: {self.answers.counts(self.answers.used).sentence('')}"]
         if self.widened:
             first = self.widened[0]
-            found.append(f"widened to whole tokens: {len(self.widened):,}, first {first.place}: {first.reason}")
+            found.append(f"widened to whole tokens: {len(self.widened):,}, first {first.location}: {first.reason}")
         return found
 
 
@@ -192,11 +192,11 @@ class QuestionSet:
             if answer.start is not None and answer.end is not None:
                 span = find_token_span(offsets, answer.start, answer.end)
             if span is None:
-                counter.answers.drop("not in the context", example.place, answer.text)
+                counter.answers.drop("not in the context", example.location, answer.text)
                 continue
             if not span.exact:
                 text = example.context[offsets[span.first, 0] : offsets[span.last, 1]]
-                counter.widened.append(Dropped(example.place, f"{answer.text!r} to {text!r}", answer.text))
+                counter.widened.append(Dropped(example.location, f"{answer.text!r} to {text!r}", answer.text))
             found.append((span.first, span.last))
         return found
 

@@ -71,10 +71,10 @@ class Reader(Estimator, task="read"):
 
 
 def _example(pair: Any, answers: str | Sequence[str] | None, number: int) -> QuestionExample:
-    place = SourceLocation("fit", number)
+    location = SourceLocation("fit", number)
     try:
         context, question = pair
     except (TypeError, ValueError):
         raise DataError(f"x must have pairs of a context and a question, got {pair!r:.60}. Pass pairs.") from None
     texts = [] if answers is None else [answers] if isinstance(answers, str) else list(answers)
-    return QuestionExample(context, question, align_answers(context, texts), str(number), place)
+    return QuestionExample(context, question, align_answers(context, texts), str(number), location)

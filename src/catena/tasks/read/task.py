@@ -95,9 +95,9 @@ class ReadTask(NeuralTask[ReadConfig, QuestionExample, ReadPrediction, ReadOptio
         if gold and not any(example.answers for example in examples):
             raise DataError(f"{path} has no answers. Add them to the file, or predict with 'catena predict'.")
         for moved in own.moved:
-            counter.note("questions with a corrected start or id", moved.place, moved.text)
+            counter.note("questions with a corrected start or id", moved.location, moved.text)
         for lost in own.answers.dropped if gold else ():
-            counter.note("reference answers that are not in the context", lost.place, lost.text)
+            counter.note("reference answers that are not in the context", lost.location, lost.text)
         yield from examples
 
     @classmethod

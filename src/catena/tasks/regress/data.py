@@ -43,7 +43,7 @@ class RegressExample:
     text: str
     numbers: tuple[float, ...]
     value: float
-    place: SourceLocation
+    location: SourceLocation
 
     @property
     def key(self) -> str:
@@ -90,7 +90,7 @@ def read_values(
         if problem is None:
             yield example
         else:
-            counter.drop(problem, record.place, example.text or example.key)
+            counter.drop(problem, record.location, example.text or example.key)
 
 
 def open_values(data: RegressDataConfig, path: Path, *, gold: bool = True) -> tuple[RecordFile, TableColumns]:
@@ -201,7 +201,7 @@ def _to_example(record: Record, columns: TableColumns, gold: bool) -> tuple[Regr
     text = (record["text"] or "") if columns.text is not None else ""
     if problem is None and gold and columns.text is not None and not text.strip() and not numbers:
         problem = "empty"
-    return RegressExample(text, tuple(numbers), value, record.place), problem
+    return RegressExample(text, tuple(numbers), value, record.location), problem
 
 
 def parse_number(value: Any) -> tuple[float, str | None]:

@@ -152,7 +152,7 @@ class FileRegressTask(NeuralRegressTask):
             )
         else:
             found = (
-                RegressExample(str(path.parent / e.text), e.numbers, e.value, e.place)
+                RegressExample(str(path.parent / e.text), e.numbers, e.value, e.location)
                 for e in read_values(config.data, path, counter, gold=gold)
             )
         for block in blocks(found, _BLOCK):
@@ -171,7 +171,7 @@ class FileRegressTask(NeuralRegressTask):
         contents, kept, rows = cls.media_task.decode_files(config.encoder_config(), paths, own)
         counter.dropped.extend(own.dropped)
         return [
-            FileExample(e.text, e.numbers, e.value, e.place, contents[row])
+            FileExample(e.text, e.numbers, e.value, e.location, contents[row])
             for e, row in ((examples[i], row) for i, row in zip(kept.tolist(), rows.tolist(), strict=True))
         ]
 

@@ -85,14 +85,14 @@ class RegressTask(BaseTask[RegressConfig, RegressExample, ValuePrediction, Regre
     def to_example(self, item: Any) -> RegressExample:
         if isinstance(item, RegressExample):
             return item
-        place = SourceLocation("input", 0)
+        location = SourceLocation("input", 0)
         if isinstance(item, str) and not self.encoding.names:
-            return RegressExample(item, (), math.nan, place)
+            return RegressExample(item, (), math.nan, location)
         row = np.asarray(item, np.float64) if not isinstance(item, str) else np.zeros(0)
         if self.encoding.texts is not None or row.shape != (len(self.encoding.names),):
             need = "a text" if not self.encoding.names else f"{len(self.encoding.names)} numbers"
             raise DataError(f"an input of this model must be {need}, got {item!r:.60}. Pass a list of such inputs.")
-        return RegressExample("", tuple(row.tolist()), math.nan, place)
+        return RegressExample("", tuple(row.tolist()), math.nan, location)
 
     def training_parts(self, sources: Sources[RegressExample]) -> DataParts[RegressExample]:
         tokenizer = fit_tokenizer(self.config, ()) if self.encoding.texts is None else self.encoding.texts.tokenizer

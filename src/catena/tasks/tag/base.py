@@ -62,7 +62,7 @@ class TagTask(BaseTask[TagConfig, TaggedSentence, TagPrediction, TagOptions]):
             if len(example.sentence) or not gold:
                 yield example
             else:
-                counter.drop("empty", example.place, "")
+                counter.drop("empty", example.location, "")
 
     @classmethod
     def describe_file(cls, config: TagConfig, path: Path) -> str:
@@ -100,7 +100,9 @@ class TagTask(BaseTask[TagConfig, TaggedSentence, TagPrediction, TagOptions]):
         examples = (self._with_given(self.to_example(item), given) for item in items)
         yield from super().predict_stream(examples, options)
         if (left := next(given, None)) is not None:
-            raise DataError(f"{left.place}: the file of given tags has more sentences than the input. Remove the rest.")
+            raise DataError(
+                f"{left.location}: the file of given tags has more sentences than the input. Remove the rest."
+            )
 
     def predict_examples(self, examples: Sequence[TaggedSentence], options: TagOptions) -> list[TagPrediction]:
         generator = Randomness(options.seed)
@@ -217,10 +219,10 @@ class TagTask(BaseTask[TagConfig, TaggedSentence, TagPrediction, TagOptions]):
             raise DataError("The file of given tags has fewer sentences than the input. Add one for each sentence.")
         if one.sentence.words != words:
             raise DataError(
-                f"{one.place} must have the words of the input, {' '.join(words[:6])!r}, got "
+                f"{one.location} must have the words of the input, {' '.join(words[:6])!r}, got "
                 f"{' '.join(one.sentence.words[:6])!r}. Use the same words in both files."
             )
-        return replace(example, tags=one.tags, place=one.place)
+        return replace(example, tags=one.tags, location=one.location)
 
     def _conditioned(self, distribution: TagDistribution, examples: Sequence[TaggedSentence]) -> TagDistribution:
         allowed = []
@@ -229,7 +231,7 @@ class TagTask(BaseTask[TagConfig, TaggedSentence, TagPrediction, TagOptions]):
             try:
                 allowed.append(self.tags.allowed(one.sentence.words, tags))
             except DataError as error:
-                raise DataError(f"{one.place}: {error}") from None
+                raise DataError(f"{one.location}: {error}") from None
         try:
             return distribution.given(allowed)
         except ImpossibleError as error:

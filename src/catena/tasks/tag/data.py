@@ -44,7 +44,7 @@ class TaggedSentence:
 
     sentence: Sentence
     tags: tuple[str, ...]
-    place: SourceLocation
+    location: SourceLocation
     example: Columns | ConlluSentence | Text | None = None
 
 
@@ -102,7 +102,7 @@ def read_tagged_sentences(
     found = tagging_format(data, path) if gold else _input_format(data, path)
     if found.format == "brackets":
         for tree in read_brackets(path, encoding=data.encoding, counter=counter):
-            yield TaggedSentence(Sentence(tuple(spoken(tree))), (), tree.place, None)
+            yield TaggedSentence(Sentence(tuple(spoken(tree))), (), tree.location, None)
         return
     own = {"conllu": {"heads": False}, "text": {"keep_empty": not gold}}
     options = {**found.options, **own.get(found.format, {})}
@@ -117,7 +117,7 @@ def read_tagged_sentences(
         elif data.segment:
             yield _from_text(data, example, gold)
         else:
-            yield TaggedSentence(Sentence(tuple(tokenizer.tokens(example.text))), (), example.place, example)
+            yield TaggedSentence(Sentence(tuple(tokenizer.tokens(example.text))), (), example.location, example)
 
 
 def _input_format(data: TagDataConfig, path: Path) -> DetectedFormat:
@@ -140,13 +140,13 @@ def from_rows(
     """A sentence in rows, with its tags if ``tagged``."""
     sentence = to_sentence(example, columns, None if isinstance(example, ConlluSentence) else data.text_column)
     if not tagged:
-        return TaggedSentence(sentence, (), example.place, example)
+        return TaggedSentence(sentence, (), example.location, example)
     if isinstance(example, Columns) and len(example.rows[0]) < 2 and data.tags_column is None:
-        raise DataError(f"{example.place} must have a word and its tag, got one column. Add a column with the tags.")
+        raise DataError(f"{example.location} must have a word and its tag, got one column. Add a column with the tags.")
     name = data.tags_column or ("upos" if isinstance(example, ConlluSentence) else "-1")
     tags = column_values(example, name)
     _refuse_answers(example, name, columns)
-    return TaggedSentence(sentence, tags, example.place, example)
+    return TaggedSentence(sentence, tags, example.location, example)
 
 
 def _refuse_answers(example: Columns | ConlluSentence, name: str, columns: Sequence[str]) -> None:
@@ -155,8 +155,8 @@ def _refuse_answers(example: Columns | ConlluSentence, name: str, columns: Seque
     for one in columns:
         if one == name if isinstance(example, ConlluSentence) else int(one) % width == int(name) % width:
             raise DataError(
-                f"{example.place}: the model reads column {one} of each word, which is also the column of the tags to "
-                f"predict. Read another column, or name the column of the tags with --tags-column."
+                f"{example.location}: the model reads column {one} of each word, which is also the column of the tags "
+                f"to predict. Read another column, or name the column of the tags with --tags-column."
             )
 
 
@@ -169,8 +169,8 @@ def _from_text(data: TagDataConfig, example: Text, tagged: bool) -> TaggedSenten
         for i, (word, _, kind) in enumerate(parts):
             if not word:
                 raise DataError(
-                    f"{example.place}: {words[i]!r} has no {data.tag_separator!r} between a word and its tag. Add it, "
-                    f"or remove data.tag_separator."
+                    f"{example.location}: {words[i]!r} has no {data.tag_separator!r} between a word and its tag. Add "
+                    f"it, or remove data.tag_separator."
                 )
             words[i], kinds[i] = word, kind
     spans, at = [], 0
@@ -178,7 +178,7 @@ def _from_text(data: TagDataConfig, example: Text, tagged: bool) -> TaggedSenten
         spans.append(Span(at, at + len(word), kind))
         at += len(word)
     return TaggedSentence(
-        Sentence(tuple("".join(words))), tuple(spans_to_tags(spans, at, BMES)), example.place, example
+        Sentence(tuple("".join(words))), tuple(spans_to_tags(spans, at, BMES)), example.location, example
     )
 
 
@@ -215,12 +215,12 @@ class TagRows:
 
 def tag_ids(tags: TagSet, examples: Sequence[TaggedSentence]) -> list[np.ndarray]:
     """The model's tags of sentences as ids; -1 if a tag is not known."""
-    return [tags.ids(tags.learned(one.sentence.words, one.tags, one.place)) for one in examples]
+    return [tags.ids(tags.learned(one.sentence.words, one.tags, one.location)) for one in examples]
 
 
 def fit_tags(config: TagConfig, train: Sequence[TaggedSentence]) -> TagSet:
     """The tag scheme, with the model's tags counted in train."""
-    placed = [(one.tags, one.place) for one in train]
+    placed = [(one.tags, one.location) for one in train]
     found = find_tagging(config.tags, placed, lemmas=has_lemmas(config), segment=config.data.segment)
     if found.own is None and getattr(config.model, "structure", None) == "semimarkov":
         raise DataError(
@@ -229,7 +229,7 @@ def fit_tags(config: TagConfig, train: Sequence[TaggedSentence]) -> TagSet:
         )
     counts: Counter[str] = Counter()
     for one in train:
-        counts.update(found.learned(one.sentence.words, one.tags, one.place))
+        counts.update(found.learned(one.sentence.words, one.tags, one.location))
     counts.pop(found.unknown or "", None)
     if len(counts) < 2:
         only = f"only the tag {next(iter(counts))!r}" if counts else "no tag that is known"

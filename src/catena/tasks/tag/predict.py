@@ -183,7 +183,7 @@ def _conllu(
                 fields[-1] = sure if fields[-1] == "_" else f"{fields[-1]}|{sure}"
             row, at = ConlluRow(*fields), at + 1
         rows.append(row)
-    return to_text(ConlluSentence(tuple(rows), (*example.comments, *comments), example.place)).removesuffix("\n")
+    return to_text(ConlluSentence(tuple(rows), (*example.comments, *comments), example.location)).removesuffix("\n")
 
 
 def _with_log_prob(text: str, log_prob: float | None) -> str:

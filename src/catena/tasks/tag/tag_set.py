@@ -65,7 +65,7 @@ class TagSet:
 
     # --- conversion ---------------------------------------------------------------------------------------------------
 
-    def learned(self, words: Sequence[str], tags: Sequence[str], place: SourceLocation | None = None) -> list[str]:
+    def learned(self, words: Sequence[str], tags: Sequence[str], location: SourceLocation | None = None) -> list[str]:
         """The tags of a file as tags of the model; unknown ones stay unchanged."""
         if self.lemmas:
             pairs = zip(words, tags, strict=True)
@@ -73,23 +73,23 @@ class TagSet:
         if self.files is None or self.own is None:
             return list(tags)
         if self.unknown is not None and self.unknown in tags:
-            self._check_known(tags, place)
+            self._check_known(tags, location)
             return list(tags)
         try:
             return convert_tags(tags, self.files.scheme, self.own)
         except SchemeError as error:
             if self.repair:
                 return spans_to_tags(_lenient(tags), len(tags), self.own)
-            raise _placed(error, place, self.files.scheme) from None
+            raise _placed(error, location, self.files.scheme) from None
 
-    def _check_known(self, tags: Sequence[str], place: SourceLocation | None) -> None:
+    def _check_known(self, tags: Sequence[str], location: SourceLocation | None) -> None:
         """Raise DataError for adjacent known tags that the scheme does not allow."""
         assert self.files is not None
         for i, (a, b) in enumerate(pairwise([None, *tags, None])):
             if self.unknown not in (a, b) and not follows(a, b, self.files.scheme):
                 word = min(i, len(tags) - 1)
                 error = SchemeError(word, f"{tags[word]!r} is not allowed there ({self.files.scheme})")
-                raise _placed(error, place, self.files.scheme)
+                raise _placed(error, location, self.files.scheme)
 
     def shown(self, words: Sequence[str], tags: Sequence[str]) -> list[str]:
         """Tags of the model as those of the files."""
@@ -185,9 +185,9 @@ def _lenient(tags: Sequence[str]) -> list[Span]:
     return sorted(Span(*span) for span in conll_spans(tags))
 
 
-def _placed(error: SchemeError, place: SourceLocation | None, scheme: str) -> DataError:
+def _placed(error: SchemeError, location: SourceLocation | None, scheme: str) -> DataError:
     """The error with the file and line of its word."""
-    where = f"{SourceLocation(place.file, place.line + error.word)}: " if place is not None else ""
+    where = f"{SourceLocation(location.file, location.line + error.word)}: " if location is not None else ""
     return DataError(
         f"{where}{error}. Correct it there, use --tags.scheme if the files are not {scheme}, or use --repair to read "
         f"it as conlleval does."
@@ -214,13 +214,13 @@ def detect_scheme(
         return "bilou"
     broken: dict[str, tuple[SchemeError, SourceLocation]] = {}
     for scheme in ("iob2", "iob1"):
-        for sentence, place in sentences:
+        for sentence, location in sentences:
             if unknown is not None and unknown in sentence:
                 continue
             try:
                 tags_to_spans(sentence, scheme)
             except SchemeError as error:
-                broken[scheme] = (error, place)
+                broken[scheme] = (error, location)
                 break
         else:
             return scheme
@@ -238,13 +238,13 @@ def _refuse_holes(sentences: Sequence[tuple[Sequence[str], SourceLocation]], tag
     holes = tags & _MISSING_TAG_MARKS
     if not holes or not marks_spans(tags - holes):
         return
-    for sentence, place in sentences:
+    for sentence, location in sentences:
         for i, tag in enumerate(sentence):
             if tag in holes:
                 raise DataError(
-                    f"{SourceLocation(place.file, place.line + i)}: {tag!r} does not encode a span as the other tags "
-                    f"do. Use --unknown {tag!r} if it means that the tag is not known, or --scheme plain if it is a "
-                    f"normal tag."
+                    f"{SourceLocation(location.file, location.line + i)}: {tag!r} does not encode a span as the other "
+                    f"tags do. Use --unknown {tag!r} if it means that the tag is not known, or --scheme plain if it is "
+                    f"a normal tag."
                 )
 
 

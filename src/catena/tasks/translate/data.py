@@ -41,7 +41,7 @@ class TranslationExample:
 
     source: str
     target: str
-    place: SourceLocation
+    location: SourceLocation
     constraints: TextConstraints = NO_CONSTRAINTS
 
 
@@ -70,7 +70,7 @@ def read_examples(data: TranslateDataConfig, path: Path, counter: ReadCounter) -
 
 def to_example(pair: ParallelText) -> TranslationExample:
     """The example of a pair."""
-    return TranslationExample(pair.source, pair.target, pair.place)
+    return TranslationExample(pair.source, pair.target, pair.location)
 
 
 def _check_files(data: TranslateDataConfig, sources: Sources[TranslationExample]) -> None:
@@ -264,7 +264,7 @@ class PairStore:
         return [example for i, example in enumerate(again.read("train")) if i in wanted]
 
     def _drop(self, reason: str, example: TranslationExample) -> None:
-        self.sources.counter.drop(reason, example.place, f"{example.source}\t{example.target}")
+        self.sources.counter.drop(reason, example.location, f"{example.source}\t{example.target}")
 
     def rows(self, encoding: PairEncoding) -> dict[str, PairRows]:
         """The pairs of each part as ids."""

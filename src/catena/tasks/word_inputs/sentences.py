@@ -38,7 +38,7 @@ def column_values(example: Columns | ConlluSentence, name: str) -> tuple[str, ..
     if isinstance(example, ConlluSentence):
         if name not in ConlluRow._fields:
             raise DataError(
-                f"{example.place}: unknown CoNLL-U column {name!r}: {did_you_mean(name, ConlluRow._fields)}"
+                f"{example.location}: unknown CoNLL-U column {name!r}: {did_you_mean(name, ConlluRow._fields)}"
             )
         place = ConlluRow._fields.index(name)
         return tuple(row[place] for row in example.words)
@@ -47,11 +47,11 @@ def column_values(example: Columns | ConlluSentence, name: str) -> tuple[str, ..
         number = int(name)
     except ValueError:
         raise DataError(
-            f"{example.place}: a column must be a number from 0 to {width - 1}, got the name {name!r}. Pass its "
+            f"{example.location}: a column must be a number from 0 to {width - 1}, got the name {name!r}. Pass its "
             f"number; names such as 'upos' are only for CoNLL-U."
         ) from None
     if not -width <= number < width:
         raise DataError(
-            f"{example.place}: a column must be a number from 0 to {width - 1}, got {number}. Pass one of the file."
+            f"{example.location}: a column must be a number from 0 to {width - 1}, got {number}. Pass one of the file."
         )
     return example.column(number)

@@ -145,7 +145,7 @@ def test_damaged_files_are_counted_and_listed(tmp_path: Path) -> None:
     assert len(examples) == 4
     reasons = [dropped.reason for dropped in counter.dropped]
     assert (reasons.count("not decoded"), reasons.count("not a sound by name")) == (7, 4)
-    words = {Path(dropped.place.file).name: dropped.text for dropped in counter.dropped}
+    words = {Path(dropped.location.file).name: dropped.text for dropped in counter.dropped}
     for name, part in {"cut.wav": "incomplete", "empty.wav": "is empty", "header.wav": "no samples"}.items():
         assert part in words[name]
     assert counter.counts(4).sentence("").startswith("read 15; used 4; dropped 11")

@@ -114,7 +114,7 @@ def parser(**model: Any) -> SequenceTask:
     torch.manual_seed(1)
     made = model_config(**{**SMALL, **model})
     bank = [sentence(*tree.words()) for tree in trees(20, longest=8)]
-    examples = [type(one)(one.words, tree, one.place) for one, tree in zip(bank, trees(20, longest=8), strict=True)]
+    examples = [type(one)(one.words, tree, one.location) for one, tree in zip(bank, trees(20, longest=8), strict=True)]
     encoding = SequenceTask.fit_encoding(made, examples, Origin(Randomness(0)))
     return SequenceTask(made, encoding, SequenceTask.build_network(made, encoding).double().eval())
 

@@ -88,7 +88,7 @@ def test_partial_annotation_is_learned(tmp_path: Path) -> None:
     partial = []
     for i, sentence in enumerate(sentences):
         rows = tuple(row if (i + j) % 2 else row._replace(head="_", deprel="_") for j, row in enumerate(sentence.rows))
-        partial.append(type(sentence)(rows, (), sentence.place))
+        partial.append(type(sentence)(rows, (), sentence.location))
     made = config(tmp_path, partial, training=LEARNING, batches=BATCHES)
     write(tmp_path / "dev.conllu", generated(30, 2))
     made = made.model_copy(update={"data": made.data.model_copy(update={"dev": str(tmp_path / "dev.conllu")})})
@@ -175,7 +175,7 @@ def test_sentences_with_broken_heads_are_dropped(tmp_path: Path, heads: str, rea
     task = DependencyTask.new(made, parts.train, Origin(Randomness(0)), [])
     sources.keep_usable([*parts.train, *parts.dev], task.usable)
     (dropped,) = sources.counter.dropped
-    assert (dropped.reason, dropped.place.line, dropped.text[:1]) == (reason, line, "2" if line == 2 else "a")
+    assert (dropped.reason, dropped.location.line, dropped.text[:1]) == (reason, line, "2" if line == 2 else "a")
     write(tmp_path / "train.conllu", [broken])
     message = rf"No example of train can be used: .*{reason}.* the first is .*train\.conllu:{line}\."
     with pytest.raises(DataError, match=message):
@@ -260,7 +260,7 @@ def test_kind_of_model_defaults_to_the_trees_of_the_file(tmp_path: Path) -> None
 def test_folds_and_dev_are_a_partition(tmp_path: Path) -> None:
     data = {"train": [str(tmp_path / "train.conllu")], "folds": 4, "fold": 1, "dev_fraction": 0.2}
     found = prepared(config(tmp_path, generated(20, 1), data=data)).data
-    lines = [{example.place.line for example in part.examples} for part in (found.train, found.dev, found.test)]
+    lines = [{example.location.line for example in part.examples} for part in (found.train, found.dev, found.test)]
     assert [len(part) for part in lines] == [12, 3, 5]
     assert len(set.union(*lines)) == 20
 

@@ -124,7 +124,7 @@ class _Builder:
                 chunk.n_read += 1
                 row, grams = self.reader.read_text(example.text)
                 if reason := why_unusable(example, row, self.config, part, limit):
-                    sources.counter.drop(reason, example.place, example.text)
+                    sources.counter.drop(reason, example.location, example.text)
                     continue
                 chunk.add(row[: data.max_length], grams)
                 chunk.gold.append(self.sets.setdefault(example.labels, len(self.sets)))

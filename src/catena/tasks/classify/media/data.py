@@ -37,7 +37,7 @@ class MediaExample:
 
     path: Path
     labels: tuple[str, ...]
-    place: SourceLocation
+    location: SourceLocation
     content: np.ndarray
 
 
@@ -138,10 +138,10 @@ def _list_table(data: ClassifyDataConfig, path: Path, counter: ReadCounter, gold
         labels = (record["label"] or ()) if gold else ()
         if len(labels) > 1 and not data.multilabel:
             raise DataError(
-                f"{record.place} must have one label, got {len(labels)} ({', '.join(labels)}). Use --multilabel if "
+                f"{record.location} must have one label, got {len(labels)} ({', '.join(labels)}). Use --multilabel if "
                 f"files may have several."
             )
-        yield LabeledFile(path.parent / record["file"], labels, record.place)
+        yield LabeledFile(path.parent / record["file"], labels, record.location)
 
 
 def _relabel(examples: Iterator[LabeledFile], pairs: Sequence[str], counter: ReadCounter) -> Iterator[LabeledFile]:
@@ -149,7 +149,7 @@ def _relabel(examples: Iterator[LabeledFile], pairs: Sequence[str], counter: Rea
     for example in examples:
         labels = tuple(names.get(label, label) for label in example.labels)
         if "" in labels:
-            counter.drop("with a label that is left out", example.place, str(example.path))
+            counter.drop("with a label that is left out", example.location, str(example.path))
         else:
             yield replace(example, labels=labels)
 

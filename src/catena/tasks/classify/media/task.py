@@ -146,7 +146,7 @@ class MediaTask(LabelTask[MediaExample]):
         contents, kept, rows = cls.decode_files(config, [file.path for file in files], decoded)
         counter.dropped.extend(decoded.dropped)
         for i, row in zip(kept.tolist(), rows.tolist(), strict=True):
-            yield MediaExample(files[i].path, files[i].labels, files[i].place, contents[row])
+            yield MediaExample(files[i].path, files[i].labels, files[i].location, contents[row])
 
     @classmethod
     def describe_file(cls, config: ClassifyConfig, path: Path) -> str:
@@ -179,7 +179,7 @@ class MediaTask(LabelTask[MediaExample]):
         files, contents, rows = self._decode_parts(self.config, sources)
         every = [file for part in files.values() for file in part]
         index = split_files(self.config, sources, files)
-        made = [MediaExample(e.path, e.labels, e.place, contents[row]) for e, row in zip(every, rows, strict=True)]
+        made = [MediaExample(e.path, e.labels, e.location, contents[row]) for e, row in zip(every, rows, strict=True)]
         return DataParts(*([made[i] for i in index[part]] for part in ("train", "dev", "test")))
 
     @classmethod
@@ -213,7 +213,7 @@ class MediaTask(LabelTask[MediaExample]):
         """The decoded files of each part, their contents, and the index of each file in the contents."""
         if sources.given:
             given = {part: list(sources.read(part)) for part in ("train", "dev", "test")}
-            files = {part: [LabeledFile(e.path, e.labels, e.place) for e in some] for part, some in given.items()}
+            files = {part: [LabeledFile(e.path, e.labels, e.location) for e in some] for part, some in given.items()}
             contents = [example.content for some in given.values() for example in some]
             return files, contents, np.arange(len(contents))
         listed = {

@@ -57,22 +57,22 @@ class TreeReader:
     def tree_of(self, example: LabeledText) -> Tree:
         """A tree over the tokens of a text, with the text's label at the root."""
         if len(example.labels) > 1:
-            raise DataError(f"{example.place} must have one label, got {len(example.labels)}. Keep one label.")
-        return self.tree_of_text(example.text, example.labels[0] if example.labels else "", example.place)
+            raise DataError(f"{example.location} must have one label, got {len(example.labels)}. Keep one label.")
+        return self.tree_of_text(example.text, example.labels[0] if example.labels else "", example.location)
 
-    def tree_of_text(self, text: str, label: str, place: SourceLocation) -> Tree:
-        return branching_tree(self.tokenizer.tokens(text), label, place, self.model.without_tree == "right")
+    def tree_of_text(self, text: str, label: str, location: SourceLocation) -> Tree:
+        return branching_tree(self.tokenizer.tokens(text), label, location, self.model.without_tree == "right")
 
-    def tree_of_item(self, item: str | Tree, place: SourceLocation) -> Tree:
+    def tree_of_item(self, item: str | Tree, location: SourceLocation) -> Tree:
         """The tree of a user's input: a tree, a tree in brackets, or a text."""
         if isinstance(item, Tree):
             return item
         if item.lstrip().startswith("("):
-            return parse(item, str(place))
+            return parse(item, str(location))
         if self.model.without_tree == "refuse":
             shown = item if len(item) <= 40 else item[:39] + "…"
-            raise DataError(f"{place} has no tree: {shown!r}; {NEEDS_TREES}.")
-        return self.tree_of_text(item, "", place)
+            raise DataError(f"{location} has no tree: {shown!r}; {NEEDS_TREES}.")
+        return self.tree_of_text(item, "", location)
 
     def shape(self, tree: Tree) -> TreeShape:
         """The tree in the form that the network accepts, with renamed labels and without unused ones."""

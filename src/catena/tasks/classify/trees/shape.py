@@ -87,23 +87,23 @@ def relabel_tree(tree: Tree, labels: Sequence[str]) -> Tree:
     done: list[Tree] = []
     for node, label, n in reversed(numbered):  # children are done before their parent, the leftmost last
         own = tuple(done.pop() for _ in range(n))
-        done.append(Tree(label, own, node.word, node.place))
+        done.append(Tree(label, own, node.word, node.location))
     return done[0]
 
 
-def branching_tree(words: Sequence[str], label: str, place: SourceLocation, right: bool) -> Tree:
+def branching_tree(words: Sequence[str], label: str, location: SourceLocation, right: bool) -> Tree:
     """A right- or left-branching binary tree over words; only the root has the label."""
-    leaves = [Tree("", (), word, place) for word in words]
+    leaves = [Tree("", (), word, location) for word in words]
     if not leaves:
-        return Tree(label, (), "", place)
+        return Tree(label, (), "", location)
     if len(leaves) == 1:
-        return Tree(label, (), leaves[0].word, place)
+        return Tree(label, (), leaves[0].word, location)
     if right:
         tree = leaves[-1]
         for leaf in reversed(leaves[:-1]):
-            tree = Tree("", (leaf, tree), None, place)
+            tree = Tree("", (leaf, tree), None, location)
     else:
         tree = leaves[0]
         for leaf in leaves[1:]:
-            tree = Tree("", (tree, leaf), None, place)
-    return Tree(label, tree.children, None, place)
+            tree = Tree("", (tree, leaf), None, location)
+    return Tree(label, tree.children, None, location)

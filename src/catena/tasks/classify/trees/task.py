@@ -94,7 +94,7 @@ class TreeTask(NeuralTask[ClassifyConfig, Tree, TreePrediction, ClassifyOptions]
         reader = TreeReader(_settings(config), config.data, build_tokenizer(config.tokenizer))
         for tree in reader.trees(path, counter, gold=gold):
             if gold and (reason := _why_not(reader.shape(tree))):
-                counter.drop(reason, tree.place, " ".join(tree.words()))
+                counter.drop(reason, tree.location, " ".join(tree.words()))
             else:
                 yield tree
 

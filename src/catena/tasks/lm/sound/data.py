@@ -54,7 +54,7 @@ class RecordingExample:
     """
 
     path: Path
-    place: SourceLocation
+    location: SourceLocation
     speaker: str | None = None
     series: Path | None = None
     start: int = 0
@@ -164,11 +164,11 @@ def _list_folder(folder: Path, counter: ReadCounter, has_series: bool) -> Iterat
         if has_series and path.suffix == ".npy":
             continue
         counter.saw()
-        place, inside = SourceLocation(str(path), 1), path.relative_to(folder).parts
+        location, inside = SourceLocation(str(path), 1), path.relative_to(folder).parts
         if is_sound_file(path):
-            yield RecordingExample(path, place, inside[0] if len(inside) > 1 else None)
+            yield RecordingExample(path, location, inside[0] if len(inside) > 1 else None)
         else:
-            counter.drop("not a sound by name", place, str(path))
+            counter.drop("not a sound by name", location, str(path))
 
 
 def _list_table(data: LmDataConfig, path: Path, counter: ReadCounter) -> Iterator[RecordingExample]:
@@ -184,7 +184,7 @@ def _list_table(data: LmDataConfig, path: Path, counter: ReadCounter) -> Iterato
     for record in table.read(counter):
         speaker, series = (record.values.get(name) or None for name in ("speaker", "series"))
         own = path.parent / series if series else None
-        yield RecordingExample(path.parent / record["file"], record.place, speaker, own)
+        yield RecordingExample(path.parent / record["file"], record.location, speaker, own)
 
 
 # --- decoding ---------------------------------------------------------------------------------------------------------
@@ -212,9 +212,9 @@ def decode_recordings(
     def readable() -> Iterator[tuple[str, list[UInt8[np.ndarray, " _"]], int]]:
         for example, found in zip(examples, map_in_threads(decode, examples), strict=True):
             if isinstance(found, str):
-                counter.drop(NOT_DECODED, example.place, found)
+                counter.drop(NOT_DECODED, example.location, found)
             elif not sum(map(len, found)):
-                counter.drop("without samples", example.place, str(example.path))
+                counter.drop("without samples", example.location, str(example.path))
             else:
                 kept.append(example)
                 yield str(example.path), found, -1

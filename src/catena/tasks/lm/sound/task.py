@@ -310,7 +310,7 @@ def to_examples(
     if counter.dropped:
         raise DataError(counter.dropped[0].text)
     return [
-        RecordingExample(e.path, e.place, e.speaker, e.series, levels=rows.recordings[i])
+        RecordingExample(e.path, e.location, e.speaker, e.series, levels=rows.recordings[i])
         for i, e in enumerate(rows.examples)
     ]
 
@@ -318,7 +318,7 @@ def to_examples(
 def _to_example(model: WaveNetLMConfig, item: Any, number: int, speaker: str | None) -> RecordingExample:
     if isinstance(item, RecordingExample):
         return item
-    place = SourceLocation("input", number)
+    location = SourceLocation("input", number)
     if isinstance(item, str | Path):
         series = Path(item).with_suffix(".npy") if model.local == "series" else None
         return RecordingExample(Path(item), SourceLocation(str(item), 1), speaker, series)
@@ -331,4 +331,4 @@ def _to_example(model: WaveNetLMConfig, item: Any, number: int, speaker: str | N
             f"shape {samples.shape}. Average the channels first."
         )
     levels = encode_mulaw(samples, model.n_levels)
-    return RecordingExample(Path(f"recording-{number}"), place, speaker, levels=levels)
+    return RecordingExample(Path(f"recording-{number}"), location, speaker, levels=levels)

@@ -48,8 +48,8 @@ class ConstituencyTask(ParseTask[Tree, ConstituencyPrediction, O]):
         assert isinstance(config.model, ConstituencyParserConfig)
         clean = clean_tree(tree, config.model.functions)
         if clean is None or clean.word is not None:
-            return Dropped(tree.place, "without a word" if clean is None else "with only a word", get_text(tree))
-        return ParseExample(clean.words(), clean, tree.place)
+            return Dropped(tree.location, "without a word" if clean is None else "with only a word", get_text(tree))
+        return ParseExample(clean.words(), clean, tree.location)
 
     @classmethod
     def from_input(cls, config: ParseConfig, example: ParseExample[Any], item: Any) -> TreeExample:

@@ -60,14 +60,14 @@ def clean_tree(tree: Tree, functions: bool = False) -> Tree | None:
     def node(here: Tree, below: list[Tree | None]) -> Tree | None:
         label = here.label if functions else plain_label(here.label)
         if here.word is not None:
-            return None if here.label == TRACE else Tree(label, (), here.word, here.place)
+            return None if here.label == TRACE else Tree(label, (), here.word, here.location)
         kept = tuple(child for child in below if child is not None)
-        return Tree(label, kept, None, here.place) if kept else None
+        return Tree(label, kept, None, here.location) if kept else None
 
     top = fold(tree, node)
     if top is None or top.label:
         return top
-    return top.children[0] if len(top.children) == 1 else Tree(ROOT, top.children, top.word, top.place)
+    return top.children[0] if len(top.children) == 1 else Tree(ROOT, top.children, top.word, top.location)
 
 
 def tree_tags(tree: Tree) -> tuple[str, ...]:
@@ -228,4 +228,4 @@ def relabel_tree(tree: Tree, label: Callable[[int, int, Tree], str]) -> Tree:
         return ends[id(here)]
 
     fold(tree, spans)
-    return fold(tree, lambda here, below: Tree(label(*ends[id(here)], here), tuple(below), here.word, here.place))
+    return fold(tree, lambda here, below: Tree(label(*ends[id(here)], here), tuple(below), here.word, here.location))

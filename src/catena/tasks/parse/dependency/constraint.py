@@ -41,7 +41,7 @@ def _check_words(own: tuple[str, ...], constraint: ConlluSentence) -> None:
         i = next((i for i, (a, b) in enumerate(zip(own, theirs, strict=False)) if a != b), min(len(own), len(theirs)))
         a, b = (words[i] if i < len(words) else "no word" for words in (own, theirs))
         raise DataError(
-            f"{constraint.place} must have the words of its sentence, with word {i + 1} {a!r}, got {b!r}. Give the "
+            f"{constraint.location} must have the words of its sentence, with word {i + 1} {a!r}, got {b!r}. Give the "
             f"same sentences in the same order."
         )
 

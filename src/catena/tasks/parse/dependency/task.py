@@ -113,8 +113,8 @@ class DependencyTask(
     def from_tree(cls, config: ParseConfig, tree: ConlluSentence) -> DependencyExample | Dropped:
         problem = find_head_problem(tree, single_root=False)
         if problem is not None and problem[1] != NO_HEAD:
-            return Dropped(SourceLocation(tree.place.file, problem[0]), problem[1], get_text(tree))
-        return ParseExample(tuple(word.form for word in tree.words), tree, tree.place)
+            return Dropped(SourceLocation(tree.location.file, problem[0]), problem[1], get_text(tree))
+        return ParseExample(tuple(word.form for word in tree.words), tree, tree.location)
 
     @classmethod
     def why_unscorable(cls, example: DependencyExample) -> str | None:
@@ -131,7 +131,7 @@ class DependencyTask(
             )
         rows = tuple(ConlluRow(str(i), word, *"________") for i, word in enumerate(example.words, start=1))
         comments = () if example.text is None else (f"# text = {' '.join(example.text.split())}",)
-        return replace(example, tree=ConlluSentence(rows, comments, example.place))
+        return replace(example, tree=ConlluSentence(rows, comments, example.location))
 
     @classmethod
     def read_constraints(cls, path: Path) -> Iterator[ConlluSentence]:
@@ -241,7 +241,7 @@ class DependencyTask(
     ) -> DependencyPrediction:
         if not parses:
             raise DataError(
-                f"{example.constraint.place}: this constraint allows no tree "
+                f"{example.constraint.location}: this constraint allows no tree "
                 f"({'projective' if self.settings.trees == 'projective' else 'any'} trees"
                 f"{' with one root' if self.settings.single_root else ''}). Remove part of it."
             )

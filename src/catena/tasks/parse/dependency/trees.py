@@ -45,7 +45,7 @@ def crossing_fraction(trees: Iterable[list[int]]) -> float:
 def word_location(sentence: ConlluSentence, word: int) -> str:
     """The location of a word, such as ``train.conllu:17``."""
     row = next(i for i, row in enumerate(sentence.rows) if row.id == str(word))
-    return f"{sentence.place.file}:{sentence.place.line + row}"
+    return f"{sentence.location.file}:{sentence.location.line + row}"
 
 
 def require_heads(sentence: ConlluSentence) -> list[int]:
