@@ -23,6 +23,7 @@ from catena.tasks.sources import Sources
 
 SMALL_MODEL = {
     "kind": "biaffine",
+    "trees": "nonprojective",
     "words": {"embedding": {"d": 16}, "characters": {"kind": "none"}, "dropout": 0.0, "unknown_dropout": 0.0},
     "encoder": {"kind": "recurrent", "d": 16, "n_layers": 1},
     "dropout": 0.0,

@@ -60,8 +60,8 @@ def test_every_loss_recovers_a_known_generator(tmp_path: Path, loss: str, trees:
 
 @pytest.mark.parametrize("crossing", [False, True])
 def test_trees_depend_on_the_crossing_arcs_of_train(tmp_path: Path, crossing: bool) -> None:
-    training = {**LEARNING, "max_steps": 1}
-    made = config(tmp_path, generated(20, 1, crossing=crossing), model=SMALL_MODEL, training=training, batches=BATCHES)
+    training, model = {**LEARNING, "max_steps": 1}, {**SMALL_MODEL, "trees": "auto"}
+    made = config(tmp_path, generated(20, 1, crossing=crossing), model=model, training=training, batches=BATCHES)
     trained(made, tmp_path / "run")
     task = load(tmp_path / "run")
     assert task.config.model.trees == "auto"
@@ -233,7 +233,7 @@ def test_other_formats_and_empty_files_are_rejected(tmp_path: Path) -> None:
 
 def test_incompatible_options_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="loss = 'eisner' gives trees with crossing arcs the probability 0"):
-        config(tmp_path, generated(2, 1), model={**SMALL_MODEL, "loss": "eisner"})
+        config(tmp_path, generated(2, 1), model={**SMALL_MODEL, "loss": "eisner", "trees": "nonprojective"})
     for name in ("head", "deprel", "deps"):
         with pytest.raises(ConfigError, match=f"columns has '{name}', a column of the trees to predict"):
             config(tmp_path, generated(2, 1), model={**SMALL_MODEL, "words": {"columns": ["upos", name]}})
