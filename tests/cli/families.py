@@ -293,7 +293,7 @@ FAMILIES = (
     *(_regress(model, resumable=False) for model in ("linear", "kernel_ridge")),
     _regress("ridge", "--baseline", "mean,svr", resumable=False),
     *(_regress(model, *SHORT[:2], "--variance", "learned") for model in ("mlp", "cnn", "recurrent")),
-    Family("tag-neural", "columns", ("tag", "train", *SHORT), PLAIN + TAGGED),
+    Family("tag-neural", "columns", ("tag", "train", "--model", "neural", *SHORT), PLAIN + TAGGED),
     Family("tag-semimarkov", "columns", ("tag", "train", "--structure", "semimarkov", *SHORT), PLAIN + TAGGED),
     Family(
         "tag-features",
@@ -303,7 +303,12 @@ FAMILIES = (
         resumable=False,
     ),
     Family("tag-hmm", "columns", ("tag", "train", "--model", "hmm", "--threads", "1"), PLAIN + TAGGED, resumable=False),
-    Family("parse-biaffine", "conllu", ("parse", "train", "--input-format", "conllu", *SHORT), PLAIN + PARSED),
+    Family(
+        "parse-biaffine",
+        "conllu",
+        ("parse", "train", "--model", "biaffine", "--input-format", "conllu", *SHORT),
+        PLAIN + PARSED,
+    ),
     Family(
         "parse-projective",
         "conllu",
