@@ -14,7 +14,7 @@
 
 A range includes its first value and excludes its last one. The first candidate of a file is the simplest model of the
 task. ``rank_by`` at the top of a file names the score that compares candidates, if it is not the metric of the task.
-A search trains networks until the time is over, with its own learning rate schedule, whatever ``training`` says.
+A search sets the number of epochs and the learning rate schedule of networks itself.
 Tested in tests/tasks/auto/test_table.py.
 """
 
