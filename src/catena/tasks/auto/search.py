@@ -57,6 +57,8 @@ _ENOUGH = 0.5
 _LONGER = 3
 """The best candidate is trained again for up to this many times its steps, because its learning rate falls from the
 start."""
+_SIMPLEST = 0.4
+"""Largest fraction of the time for the first training of the simplest candidate."""
 _SAFETY = 1.3
 """Factor of the time that a model took, for training it again on more data."""
 _ROUNDS = 3
@@ -204,7 +206,9 @@ class _Search:
         with Interruption() as interruption:
             for n, seconds in rungs:
                 total += max(seconds, 1.0)
-                self._train([self._slice(trial, total) for trial in self._best(n)], interruption)
+                self._train(
+                    [self._slice(trial, self._limit(trial, total, left)) for trial in self._best(n)], interruption
+                )
             self.deadline = self._end() - self._time_again()
             self._finish(interruption)
             self.deadline = self._end()
@@ -213,6 +217,11 @@ class _Search:
                 self._refit(leader, interruption)
             self.interrupted = interruption.requested
         return self._conclude()
+
+    def _limit(self, trial: Trial, seconds: float, left: float) -> float:
+        """The training time of a candidate in a rung. The simplest one may converge while others are tried."""
+        is_first = trial is self.record.trials[0] and not trial.scores and len(self.workers) > 1
+        return max(seconds, _SIMPLEST * left) if is_first else seconds
 
     def _end(self) -> float:
         """When the best model must be ready for scoring the test set."""

@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib import import_module
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -159,6 +160,7 @@ def _serve(connection: Connection, parent: int) -> None:
     if hasattr(os, "setpgrp"):
         os.setpgrp()  # Ctrl-C reaches the process of the search only, which passes it on once
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    import_module("catena.tasks.neural")  # takes seconds, in which another worker counts the examples
     while True:
         try:
             job = connection.recv()
