@@ -289,7 +289,7 @@ def _write_tensors(path: Path, tensors: Mapping[str, Any]) -> None:
     if any(isinstance(tensor, np.ndarray) for tensor in tensors.values()):
         from safetensors.numpy import save_file
     else:
-        from safetensors.torch import save_file
+        from safetensors.torch import save_file  # type: ignore[assignment]
 
     try:
         save_file(dict(tensors), path)

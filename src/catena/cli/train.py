@@ -83,7 +83,7 @@ def run(argv: Sequence[str]) -> int:
     if "model" in values or options.init_from is not None or options.config is not None:
         return run_training(request)
     is_one = options.seeds == 1 and getattr(config.data, "folds", None) is None
-    if config.training.max_time is not None and is_one and read_candidates(spec.name):
+    if is_one and read_candidates(spec.name) and config.training.max_time is not None:
         return run_search(request, values, source)
     values, line = default_values(spec, values)
     config = parse(spec.config_class(), values, source=source)

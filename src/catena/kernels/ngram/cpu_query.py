@@ -356,7 +356,7 @@ def score_text(
     i = 0
     while i < size:
         kind = KINDS[data[i]]
-        width = blank_width(data, i) if kind == MAYBE else np.int64(kind != LETTER)
+        width = blank_width(data, i) if kind == MAYBE else int(kind != LETTER)
         if width:
             i += width
             continue
