@@ -28,7 +28,7 @@ from catena.data.config import WordTokenizerConfig
 from catena.data.tokenize import build_tokenizer
 
 CATENA = """
-import sys, time, resource
+import sys, time
 from pathlib import Path
 from catena import TextClassifier
 train, test = sys.argv[1:]
@@ -42,7 +42,7 @@ start = time.process_time()
 found = model.predict(texts)
 """
 FASTTEXT = """
-import sys, time, resource, fasttext
+import sys, time, fasttext
 train, test = sys.argv[1:]
 lines = [line.rstrip("\\n").split("\\t") for line in open(test, encoding="utf-8")]
 start = time.process_time()
@@ -57,7 +57,7 @@ start = time.process_time()
 found = [pair[0][1][len("__label__") :] for pair in (model.f.predict(text + "\\n", 1, 0.0, "strict") for text in texts)]
 """
 SKLEARN = """
-import sys, time, resource, warnings
+import sys, time, warnings
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 warnings.simplefilter("ignore")
@@ -75,8 +75,8 @@ found = model.predict(words.transform(texts)).tolist()
 REPORT = """
 spent = time.process_time() - start
 right = sum(a == b for a, (b, _) in zip(found, lines)) / len(lines)
-memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-import json
+import json, re
+memory = int(re.search("VmHWM:\\s*(\\d+)", open("/proc/self/status").read())[1]) // 1024
 print(json.dumps({"train": trained, "speed": len(lines) / spent, "accuracy": right, "memory": memory}))
 """
 

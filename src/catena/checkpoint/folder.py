@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import os
 import re
@@ -286,13 +287,10 @@ def _write_tensors(path: Path, tensors: Mapping[str, Any]) -> None:
     """Write tensors, or arrays without importing torch."""
     from safetensors import SafetensorError
 
-    if any(isinstance(tensor, np.ndarray) for tensor in tensors.values()):
-        from safetensors.numpy import save_file
-    else:
-        from safetensors.torch import save_file  # type: ignore[assignment]
-
+    is_numpy = any(isinstance(tensor, np.ndarray) for tensor in tensors.values())
+    module = importlib.import_module(f"safetensors.{'numpy' if is_numpy else 'torch'}")
     try:
-        save_file(dict(tensors), path)
+        module.save_file(dict(tensors), path)
     except SafetensorError as error:  # the only sign of a full disk is "(os error 28)"
         code = re.search(r"os error (\d+)", str(error))
         raise OSError(int(code[1]), os.strerror(int(code[1])), str(path)) if code else error from error

@@ -209,11 +209,11 @@ def split_texts(
     """
     train = parts["train"]
     if is_split_by_limits(config, len(train)):
-        index = split_by_limits(config, np.asarray(hashes, np.uint64)[train], parts)
+        part = split_by_limits(config, np.asarray(hashes, np.uint64)[train], parts)
         return {
-            "train": train[index == 0],
-            "dev": parts.get("dev", train[index == 1]),
-            "test": parts.get("test", train[index == 2]),
+            "train": train[part == 0],
+            "dev": parts.get("dev", train[part == 1]),
+            "test": parts.get("test", train[part == 2]),
         }
     splits = config.data.splits(has_dev="dev" in parts, has_test="test" in parts, seed=config.seed)
     keys = [f"{value:x}" for value in np.asarray(hashes, np.uint64)[train].tolist()]

@@ -82,8 +82,10 @@ class _Numbers(dict[str, int]):
 
 
 class _Chunk:
-    """Texts that are stored together, in lists of integers: lists of lists take Python's garbage collector as long as
-    reading the texts."""
+    """Texts that are stored together, in flat lists of integers.
+
+    A list for each text would be visited by Python's garbage collector again and again.
+    """
 
     def __init__(self) -> None:
         self.n_read = 0
