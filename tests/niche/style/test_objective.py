@@ -111,3 +111,12 @@ def test_tiles_cover_each_pixel_once_with_margins() -> None:
         assert rows.inner_end - rows.inner_start <= 32 + 4
     assert len(tiles) == 6
     assert (covered == 1).all()
+
+
+def test_circular_padding_has_one_tile() -> None:
+    plain, x = build(), picture(96, 96)
+    whole, parts = (
+        Objective(plain.network, plain.grams, {}, LossWeights(LAYERS), "circular", tile=tile)(x)[0].total
+        for tile in (512, 16)
+    )
+    assert parts == pytest.approx(whole, rel=1e-12)

@@ -75,6 +75,12 @@ def test_adam_keeps_the_best_picture() -> None:
     assert result.best.total == min(totals) < totals[0]
 
 
+def test_best_picture_is_kept_if_the_loss_rises() -> None:
+    result = texture(optimizer="adam", steps=10, learning_rate=10.0)
+    totals = [losses.total for losses in result.losses]
+    assert result.best.total == min(totals) < totals[-1]
+
+
 def test_size_of_a_texture_is_free_and_its_sample_is_reduced() -> None:
     result = synthesize_texture(stripes(64, 64), network=NETWORK, size=32, width=48, steps=1, device="cpu")
     assert result.picture.shape == (32, 48, 3)
