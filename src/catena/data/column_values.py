@@ -101,7 +101,7 @@ def pair_by_values(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> t
     """
     columns = {name: strings(row.get(name) for row in rows) for name in names}
     if len(names) == 2:
-        return None if any(map(is_id, columns.values())) else (names[0], names[1])
+        return None if sum(map(is_id, columns.values())) == 1 else (names[0], names[1])  # two may be codes of codes
     texts = [name for name, values in columns.items() if is_wordy(values) and not _is_attribution(values)]
     others = [columns[name] for name in names if name not in texts]
     if len(texts) == 2 and all(_is_attribution(values) or is_id(values) or _is_measure(values) for values in others):

@@ -73,6 +73,8 @@ def vjp(function: Callable[..., Tensor], *inputs: Tensor) -> tuple[Tensor, Calla
         value = function(*leaves)
 
     def pull(gradient: Tensor) -> tuple[Tensor, ...]:
+        if not value.requires_grad:  # an empty structure depends on no score
+            return tuple(torch.zeros_like(x) for x in leaves)
         with torch.enable_grad():  # a scalar: torch imports sympy to compare the shapes of a value and its gradient
             total = (value * gradient).sum()
         return torch.autograd.grad(total, leaves, retain_graph=True, materialize_grads=True)

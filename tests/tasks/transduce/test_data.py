@@ -45,7 +45,7 @@ def sources_of(pairs: list[tuple[Symbols, Symbols]]) -> list[str]:
 @pytest.fixture
 def pairs(tmp_path: Path) -> Path:
     path = tmp_path / "pairs.tsv"
-    path.write_text("".join(f"word{i}\tw o r d {i}\n" for i in range(200)), encoding="utf-8")
+    path.write_text("".join(f"word{i}s\tw o r d {i} s\n" for i in range(200)), encoding="utf-8")
     return path
 
 
@@ -174,7 +174,7 @@ def test_header_names_determine_the_source_column(tmp_path: Path) -> None:
 def test_repeated_targets_are_not_detected_as_labels(tmp_path: Path) -> None:
     """A column of few distinct targets looks like labels, but the task determines that it has targets."""
     path = tmp_path / "pairs.tsv"
-    path.write_text("".join(f"word{i}\t{'yn'[i % 2]}\n" for i in range(60)))
+    path.write_text("".join(f"word{i}s\t{'yn'[i % 2]}\n" for i in range(60)))
     assert prepare(config(path)).train
 
 

@@ -21,7 +21,6 @@ from catena.kernels.common.derivatives import saved_without_tangents
 from catena.kernels.common.ops import as_array, as_lengths, fold_vmap, torch_operator
 from catena.kernels.common.sums import RowSums
 from catena.kernels.common.threads import in_row_blocks
-from catena.kernels.common.vector_math import are_below_inf
 from catena.numerics import NEG_INF, log_sum_exp, masked_softmax, without_nan
 
 _Loop = Callable[..., None]
@@ -167,6 +166,8 @@ def register_searches(best: Any, top: Any) -> None:
 
 def as_arrays(arcs: Tensor, lengths: Tensor, single_root: bool) -> tuple[Any, Any, bool]:
     """The input of the loops. No tree is found where scores are nan or +inf."""
+    from catena.kernels.common.vector_math import are_below_inf  # imports Numba, which a cold prediction avoids
+
     array = np.ascontiguousarray(arcs.detach().numpy(), np.float64)
     if not are_below_inf(array.reshape(-1)):
         wrong = rows_without_numbers(arcs if arcs.dim() == 3 else arcs.amax(-1), lengths)
