@@ -14,10 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.python_path import python_path
+
 ROOT = Path(__file__).parent.parent
 LATER = """
 import time
-from tests.python_path import python_path
 _now, _now_ns = time.time, time.time_ns
 time.time = lambda: _now() + 1e6
 time.time_ns = lambda: _now_ns() + 10**15

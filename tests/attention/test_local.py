@@ -48,7 +48,7 @@ def test_local_predictive_window_prefers_its_center(window: int) -> None:
     for b, length in enumerate(LENGTHS):
         for t in range(5):
             hidden = [math.tanh(float(row @ query[b, t])) for row in focus.hidden.weight.detach()]
-            up = sum(float(v) * h for v, h in zip(focus.place.weight.detach()[0], hidden, strict=True))
+            up = sum(float(v) * h for v, h in zip(focus.position.weight.detach()[0], hidden, strict=True))
             center = length / (1 + math.exp(-up))
             near = [j for j in range(length) if abs(j - center) <= window]
             assert near

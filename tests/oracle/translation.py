@@ -126,7 +126,7 @@ def weigh(p: Parameters, q: Tensor, states: list[Tensor], t: int, options: dict[
         return [inside.get(j, torch.zeros(())) for j in range(len(states))]
     if kind == "local_predictive":
         hidden = torch.tanh(p["looking.focus.hidden.weight"] @ q)
-        center = len(states) * sigmoid(p["looking.focus.place.weight"][0] @ hidden)
+        center = len(states) * sigmoid(p["looking.focus.position.weight"][0] @ hidden)
         near = [j for j in range(len(states)) if abs(j - float(center.detach())) <= window]
         inside = dict(zip(near, softmax([scores[j] for j in near]), strict=True))
         bell = [torch.exp(-((j - center) ** 2) / (2 * (window / 2) ** 2)) for j in range(len(states))]

@@ -59,7 +59,7 @@ class LocalPredictive(AttentionWeighting):
         super().__init__()
         self.window = window
         self.hidden = nn.Linear(d_query, d_query, bias=False)
-        self.place = nn.Linear(d_query, 1, bias=False)
+        self.position = nn.Linear(d_query, 1, bias=False)
 
     def forward(
         self,
@@ -68,7 +68,7 @@ class LocalPredictive(AttentionWeighting):
         query: Float[Tensor, "b t d_query"],
         places: Int[Tensor, "b t"],
     ) -> AttentionWeights:
-        share = torch.sigmoid(self.place(torch.tanh(self.hidden(query))))  # b t 1
+        share = torch.sigmoid(self.position(torch.tanh(self.hidden(query))))  # b t 1
         share = share.to(torch.promote_types(share.dtype, torch.float32))  # half precision is inexact above 256
         far = torch.arange(scores.shape[-1], device=scores.device) - share * mask.sum(dim=1)[:, None, None]
         near = mask[:, None] & (far.detach().abs() <= self.window)
