@@ -11,6 +11,7 @@ from typing import Any
 
 from catena.cli.parser import CommandOptions, Section, get_arg
 from catena.config import KIND, Config, ConfigKey, get_kind, get_sections, keys, parse
+from catena.config.schema import get_default
 from catena.errors import ConfigError
 
 _WIDTH = 110
@@ -123,7 +124,7 @@ def _full_option(name: str, key: ConfigKey, default: str) -> Iterator[str]:
 def _default(schema: type[Config], key: ConfigKey) -> str:
     if key.field.is_required() or get_arg(key).positional or key.is_switch:
         return ""
-    value = key.field.get_default(call_default_factory=True)
+    value = get_default(key.field)
     return "" if value is None or value == () else _shown(value)
 
 

@@ -178,9 +178,9 @@ def _paths(schema: type[Config], data: Mapping[str, Any], prefix: tuple[str, ...
 
 def get_default(field: FieldInfo) -> Any:
     """The default of a field. None if it has no default, or if the default depends on other values."""
-    if field.is_required() or getattr(field, "default_factory_takes_validated_data", False):  # since pydantic 2.10
+    if field.is_required() or field.default_factory_takes_validated_data:
         return None
-    return field.get_default(call_default_factory=True)
+    return field.get_default(call_default_factory=True, validated_data={})  # pydantic 2.10.0 requires the latter
 
 
 def _merge(first: ConfigKey, second: ConfigKey) -> ConfigKey:
