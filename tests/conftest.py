@@ -23,6 +23,9 @@ if not os.environ.get("CATENA_NO_HOOK"):
     jaxtyping.jaxtyped = jaxtyped  # the decorator that the hook writes above every function
     jaxtyping.install_import_hook(CHECKED, "beartype.beartype")
 
+if not Path("/dev/nvidiactl").exists():
+    os.environ["TRITON_INTERPRET"] = "1"  # GPU kernels run on the CPU; Triton reads this when torch imports it
+
 import hypothesis  # noqa: E402
 import pytest  # noqa: E402
 import torch  # noqa: E402

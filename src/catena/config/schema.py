@@ -180,7 +180,7 @@ def get_default(field: FieldInfo) -> Any:
     """The default of a field. None if it has no default, or if the default depends on other values."""
     if field.is_required() or field.default_factory_takes_validated_data:
         return None
-    return field.get_default(call_default_factory=True, validated_data={})  # pydantic 2.10.0 requires the latter
+    return field.get_default(call_default_factory=True)
 
 
 def _merge(first: ConfigKey, second: ConfigKey) -> ConfigKey:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 
 import pytest
@@ -138,12 +137,9 @@ def test_double_precision_uses_the_reference() -> None:
 
 @pytest.fixture(scope="module")
 def triton_device() -> str:
-    """The device of Triton kernels: a GPU, or the CPU with the interpreter, which must be set before the import."""
-    if torch.cuda.is_available():
-        return "cuda"
-    os.environ["TRITON_INTERPRET"] = "1"
+    """The device of Triton kernels: a GPU, or the CPU with the interpreter, which conftest.py sets."""
     pytest.importorskip("triton")
-    return "cpu"
+    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 @pytest.mark.parametrize("condition", CONDITIONS)
