@@ -52,9 +52,10 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def outside(path: Path | None = None) -> dict[str, str]:
-    """Return an environment that adds only ``path`` to the interpreter's own packages."""
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("PYTEST", "CATENA", "PYTHONPATH"))}
-    return {**kept, "OMP_NUM_THREADS": "1"} | ({"PYTHONPATH": str(path)} if path else {})
+    """Return an environment that adds only ``path`` to the interpreter's own packages and those of PYTHONPATH."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("PYTEST", "CATENA"))}
+    entries = [entry for entry in kept.get("PYTHONPATH", "").split(os.pathsep) if entry and Path(entry) != ROOT / "src"]
+    return {**kept, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join([*([str(path)] if path else []), *entries])}
 
 
 @pytest.fixture(scope="module")
