@@ -34,7 +34,9 @@ class Config(BaseModel):
         super().__pydantic_init_subclass__(**options)
         described = _attribute_docstrings(cls.__module__).get(cls.__qualname__, {})
         for name, field in cls.__pydantic_fields__.items():
-            field.description = described.get(name, field.description)
+            bases = (base.model_fields for base in cls.__bases__ if issubclass(base, BaseModel))
+            inherited = (fields[name].description for fields in bases if name in fields)
+            field.description = described.get(name) or field.description or next(inherited, None)
 
     @classmethod
     def implied(cls, data: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 
-from catena.config import Config, parse
+from catena.config import Config, get_kind, parse
+from catena.config.schema import get_default
+from catena.registry import did_you_mean
 from catena.training.config import MachineConfig as MachineConfig
 
 if TYPE_CHECKING:
@@ -180,6 +182,51 @@ class PairFilesConfig(FilesConfig):
         """The columns of source and target that are set."""
         named = {"source": self.source_column, "target": self.target_column}
         return {role: column for role, column in named.items() if column is not None}
+
+
+class TaskConfig(Config):
+    """Base of the configs of tasks, which have the sections ``model`` and ``training``."""
+
+    SUGGESTED: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    """Default training options of each kind of model."""
+
+    task: str
+    """The task this config is for."""
+    seed: int = Field(0, ge=0)
+    """Seed of all random numbers."""
+
+    @classmethod
+    def suggested(cls, model: Any) -> Mapping[str, Mapping[str, Any]]:
+        """Default training options of each kind of model, given the values of the section ``model``."""
+        return cls.SUGGESTED
+
+    def known_metrics(self) -> Sequence[str]:
+        """The scores that ``training.metric`` may name; empty if the data decides."""
+        return ()
+
+    def problems(self) -> Iterator[str]:
+        """What is wrong with options that do not fit together."""
+        yield from ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _suggest(cls, data: Any) -> Any:
+        """Fill in the default training options of the model where the config has none."""
+        suggested = cls.suggested(data.get("model", {}) if isinstance(data, dict) else {})
+        if not suggested:
+            return data
+        return with_suggestions(data, suggested, get_kind(type(get_default(cls.model_fields["model"]))))
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        config: Any = self
+        metric, known = config.training.metric, self.known_metrics()
+        problems = list(self.problems())
+        if known and metric not in (None, *known):
+            problems.insert(0, f"Unknown training.metric {metric!r} of this model: {did_you_mean(metric, known)}")
+        if problems:
+            raise ValueError(" ".join(problems))
+        return self
 
 
 def with_suggestions(data: Any, suggested: Mapping[str, Mapping[str, Any]], default: str) -> Any:

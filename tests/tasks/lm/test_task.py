@@ -311,7 +311,7 @@ def test_fine_tuning_starts_from_old_weights_and_vocabulary(text: Path, tmp_path
         ),
         ({"objective": {"kind": "masked"}, "model": {"kind": "feed-forward"}}, "must be lstm, gru, rnn or transformer"),
         ({"objective": {"kind": "masked"}, "batches": {"order": "contiguous"}}, "must be 'windows' or 'sentences'"),
-        ({"training": {"metric": "accuracy"}}, "Unknown training.metric 'accuracy' of a language model"),
+        ({"training": {"metric": "accuracy"}}, "Unknown training.metric 'accuracy' of this model"),
         (
             {"model": {"kind": "transformer", "encoder": {"positions": "learned", "max_length": 64}}},
             "max_length must be at least 65, the length of a sequence, .* got 64",

@@ -114,7 +114,7 @@ def test_other_inputs_than_in_training_are_an_error() -> None:
     ("options", "message"),
     [
         ({"model": "ridge", "variance": "learned"}, "output is only for neural models, not for model.kind = 'ridge'"),
-        ({"model": "ridge", "metric": "rsme"}, "'rsme' is not a score of regression (did you mean 'rmse'"),
+        ({"model": "ridge", "metric": "rsme"}, "Unknown training.metric 'rsme' of this model: did you mean 'rmse'"),
         ({"model": "ridge", "alpha": [0.0]}, "alpha"),
     ],
 )

@@ -150,7 +150,7 @@ def test_unusable_data_is_rejected(tmp_path: Path) -> None:
         read(write(tmp_path / "d.conll", ["x/N y/V"], times=1), data={"input_format": "columns"})
     with pytest.raises(DataError, match="'semimarkov' needs tags that encode spans"):
         read(write(tmp_path / "e.conll", ["x/N y/V"]), model={"structure": "semimarkov"})
-    with pytest.raises(ConfigError, match=r"training.metric = 'uas' is not a score of a tagger"):
+    with pytest.raises(ConfigError, match=r"Unknown training.metric 'uas' of this model"):
         config(tmp_path / "e.conll", training={"metric": "uas"})
     with pytest.raises(ConfigError, match=r"tokenizer.kind must keep words whole for tagging, got 'bytes'"):
         config(tmp_path / "e.conll", tokenizer={"kind": "bytes"})

@@ -187,7 +187,7 @@ def test_config_with_inconsistent_options_raises() -> None:
     ):
         with pytest.raises(ConfigError, match=words):
             configs.parse(TransduceConfig, {"data": data})
-    with pytest.raises(ConfigError, match=r"Unknown training\.metric 'accuracy' of a transducer"):
+    with pytest.raises(ConfigError, match=r"Unknown training\.metric 'accuracy' of this model"):
         configs.parse(TransduceConfig, {"training": {"metric": "accuracy"}})
 
 

@@ -35,7 +35,7 @@ def parse(**sections: Any) -> TranslateConfig:
         ({"data": {"target_column": "x"}}, "Only one of data.source_column and data.target_column is set."),
         ({"evaluation": {"metrics": ["blue"]}}, "Unknown metric 'blue' in evaluation.metrics: did you mean 'bleu'"),
         ({"training": {"metric": "ter"}}, "'ter' is not computed at evaluations. Add it to evaluation.metrics"),
-        ({"training": {"metric": "accuracy"}}, "Unknown training.metric 'accuracy' of a translator"),
+        ({"training": {"metric": "accuracy"}}, "Unknown training.metric 'accuracy' of this model"),
         (
             {"vocabulary": {"joint": True}, "target_tokenizer": {"kind": "words"}},
             "target_tokenizer.kind must be 'same' if vocabulary.joint = true, got 'words'.",

@@ -6,14 +6,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from catena.config import Config
 from catena.data.config import BatchConfig, TokenizerConfig, VocabularyConfig, WordTokenizerConfig
-from catena.registry import did_you_mean
 from catena.search.config import BeamConfig, SearchConfig
 from catena.seq2seq.caption_config import CaptionModelConfig, FeatureEncoderConfig, SoftCaptionConfig
-from catena.tasks.config import FilesConfig, MachineConfig, SplitConfig, with_suggestions
+from catena.tasks.config import FilesConfig, MachineConfig, SplitConfig, TaskConfig
 from catena.tasks.options import BeamOptions
 from catena.training.config import TrainingConfig
 
@@ -99,20 +98,18 @@ class CaptionOptions(BeamOptions):
         return TextConstraints(self.include, self.exclude, self.regex)
 
 
-SUGGESTED: dict[str, Any] = {
+_TRAINING: dict[str, Any] = {
     "optimizer": "adam", "learning_rate": 0.0005, "clip_norm": 5.0, "schedule": "plateau", "plateau_patience": 2,
     "patience": 6, "max_epochs": 40,
 }  # fmt: skip
-"""Default training options."""
 
 
-class CaptionConfig(Config):
+class CaptionConfig(TaskConfig):
     """Config of a model that describes pictures."""
 
+    SUGGESTED: ClassVar[Mapping[str, Mapping[str, Any]]] = {"soft": _TRAINING, "hard": _TRAINING}
+
     task: Literal["caption"] = "caption"
-    """The task this config is for."""
-    seed: int = Field(0, ge=0)
-    """Seed of all random numbers."""
     machine: MachineConfig = MachineConfig()
     data: CaptionDataConfig = CaptionDataConfig()
     tokenizer: TokenizerConfig = WordTokenizerConfig(lowercase=True)
@@ -133,19 +130,10 @@ class CaptionConfig(Config):
             return data
         return {**data, "model": {**model, "encoder": {"kind": "features"}}}
 
-    @model_validator(mode="before")
-    @classmethod
-    def _suggest(cls, data: Any) -> Any:
-        """Add the default training options where the config has none."""
-        return with_suggestions(data, {"soft": SUGGESTED, "hard": SUGGESTED}, "soft")
+    def known_metrics(self) -> tuple[str, ...]:
+        return (*LIKELIHOODS, *(CAPTION_METRICS if self.evaluation.pictures else ()))
 
-    @model_validator(mode="after")
-    def _fits_together(self) -> CaptionConfig:
-        if problems := list(self._problems()):
-            raise ValueError(" ".join(problems))
-        return self
-
-    def _problems(self) -> Iterator[str]:
+    def problems(self) -> Iterator[str]:
         reads_features = isinstance(self.model.encoder, FeatureEncoderConfig)
         if reads_features and self.data.features is None:
             yield "data.features must be a file if model.encoder.kind = 'features', got none. Pass --features FILE."
@@ -154,7 +142,3 @@ class CaptionConfig(Config):
                 f"model.encoder.kind must be 'features' if data.features is set, got {self.model.encoder.kind!r}. "
                 f"Remove one of the two."
             )
-        metric = self.training.metric
-        known = (*LIKELIHOODS, *(CAPTION_METRICS if self.evaluation.pictures else ()))
-        if metric is not None and metric not in known:
-            yield f"Unknown training.metric {metric!r} of a model of captions: {did_you_mean(metric, known)}"

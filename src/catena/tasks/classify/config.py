@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -26,7 +26,6 @@ from catena.encoders.config import (
     TextConvolutionConfig,
     TransformerConfig,
 )
-from catena.registry import did_you_mean
 from catena.tasks.baselines.config import BaselinesConfig
 from catena.tasks.classify.media_config import MediaClassifierConfig, PictureClassifierConfig, SoundClassifierConfig
 from catena.tasks.classify.tree_config import (
@@ -37,7 +36,7 @@ from catena.tasks.classify.tree_config import (
     TreeLSTMClassifierConfig,
     WordVectorConfig,
 )
-from catena.tasks.config import FilesConfig, FoldsConfig, LengthConfig, MachineConfig, with_suggestions
+from catena.tasks.config import FilesConfig, FoldsConfig, LengthConfig, MachineConfig, TaskConfig
 from catena.tasks.options import PredictOptions
 from catena.training.config import TrainingConfig
 
@@ -303,13 +302,12 @@ TRAINING_DEFAULTS: dict[str, dict[str, Any]] = {
 """Default training options of each model."""
 
 
-class ClassifyConfig(Config):
+class ClassifyConfig(TaskConfig):
     """The config of classification."""
 
+    SUGGESTED: ClassVar[Mapping[str, Mapping[str, Any]]] = TRAINING_DEFAULTS
+
     task: Literal["classify"] = "classify"
-    """The task this config is for."""
-    seed: int = Field(0, ge=0)
-    """The random seed."""
     pretrained: str | None = None
     """A run of task lm to start from: its tokenizer and vocabulary are used, and its embedding and encoder, with their
     weights, replace model.embedding and model.encoder."""
@@ -329,33 +327,17 @@ class ClassifyConfig(Config):
     evaluation: ClassifyEvaluationConfig = ClassifyEvaluationConfig()
     baselines: BaselinesConfig = BaselinesConfig()
 
-    @model_validator(mode="before")
-    @classmethod
-    def _suggest(cls, data: Any) -> Any:
-        """Fill in the default training options of the model."""
-        return with_suggestions(data, TRAINING_DEFAULTS, "cnn")
+    def known_metrics(self) -> tuple[str, ...]:
+        return _TREE_METRICS if isinstance(self.model, TreeClassifierConfig) else METRICS
 
-    @model_validator(mode="after")
-    def _fits_together(self) -> ClassifyConfig:
-        problems = [
-            *self._metric_problems(),
-            *self._loss_problems(),
-            *self._model_problems(),
-            *self._linear_problems(),
-            *self._tree_problems(),
-            *self._media_problems(),
-        ]
-        if problems:
-            raise ValueError(" ".join(problems))
-        return self
-
-    def _metric_problems(self) -> Iterator[str]:
-        metric = self.training.metric
-        known = _TREE_METRICS if isinstance(self.model, TreeClassifierConfig) else METRICS
-        if metric not in (None, *known):
-            yield f"training.metric = {metric!r} is not a score of this model ({did_you_mean(str(metric), known)})."
-        if metric == "micro_f1" and not self.data.multilabel:
+    def problems(self) -> Iterator[str]:
+        if self.training.metric == "micro_f1" and not self.data.multilabel:
             yield "training.metric = 'micro_f1' equals the accuracy if each text has one label. Use 'accuracy'."
+        yield from self._loss_problems()
+        yield from self._model_problems()
+        yield from self._linear_problems()
+        yield from self._tree_problems()
+        yield from self._media_problems()
 
     def _loss_problems(self) -> Iterator[str]:
         loss, kind = self.loss, self.model.kind

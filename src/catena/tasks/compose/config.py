@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
 from catena.config import Config
 from catena.data.config import BatchConfig, VocabularyConfig, WordTokenizerConfig
-from catena.registry import did_you_mean
 from catena.search.config import BeamConfig, SearchConfig
 from catena.seq2seq.checklist_config import ChecklistConfig
 from catena.seq2seq.recurrent_config import RecurrentSeq2SeqConfig
-from catena.tasks.config import FilesConfig, FractionsConfig, LengthConfig, MachineConfig, with_suggestions
+from catena.tasks.config import FilesConfig, FractionsConfig, LengthConfig, MachineConfig, TaskConfig
 from catena.tasks.options import GenerationOptions
 from catena.training.config import TrainingConfig
 
@@ -92,8 +92,6 @@ class ComposePlainConfig(RecurrentSeq2SeqConfig):
 _ComposeModel = Annotated[ChecklistConfig | ComposeAttentionConfig | ComposePlainConfig, Field(discriminator="kind")]
 
 _RECURRENT: dict[str, Any] = {"optimizer": "adam", "learning_rate": 0.001, "clip_norm": 1.0, "max_epochs": 30}
-SUGGESTED: dict[str, dict[str, Any]] = dict.fromkeys(("checklist", "attention", "plain"), _RECURRENT)
-"""Default training options of each model."""
 
 
 class ComposeEvaluationConfig(Config):
@@ -104,13 +102,14 @@ class ComposeEvaluationConfig(Config):
     computed."""
 
 
-class ComposeConfig(Config):
+class ComposeConfig(TaskConfig):
     """Config of a model of texts with a goal and an agenda, such as recipes from a title and ingredients."""
 
+    SUGGESTED: ClassVar[Mapping[str, Mapping[str, Any]]] = dict.fromkeys(
+        ("checklist", "attention", "plain"), _RECURRENT
+    )
+
     task: Literal["compose"] = "compose"
-    """The task this config is for."""
-    seed: int = Field(0, ge=0)
-    """Seed of all random numbers."""
     machine: MachineConfig = MachineConfig()
     data: ComposeDataConfig = ComposeDataConfig()
     tokenizer: WordTokenizerConfig = WordTokenizerConfig(lowercase=True)
@@ -122,25 +121,18 @@ class ComposeConfig(Config):
     """The search for texts."""
     evaluation: ComposeEvaluationConfig = ComposeEvaluationConfig()
 
-    @model_validator(mode="before")
-    @classmethod
-    def _suggest(cls, data: Any) -> Any:
-        """Add the default training options of the model where the config has none."""
-        return with_suggestions(data, SUGGESTED, "checklist")
+    def known_metrics(self) -> tuple[str, ...]:
+        return METRICS
 
-    @model_validator(mode="after")
-    def _fits_together(self) -> ComposeConfig:
+    def problems(self) -> Iterator[str]:
         metric = self.training.metric
-        if metric not in (None, *METRICS):
-            raise ValueError(f"Unknown training.metric {metric!r} of this model: {did_you_mean(str(metric), METRICS)}")
         if metric not in (None, "perplexity") and not self.evaluation.texts:
-            raise ValueError(
+            yield (
                 f"evaluation.texts must be positive if training.metric = {metric!r}, got 0. Set it to a value such as "
                 f"50."
             )
         if metric == "extra":
-            raise ValueError(
+            yield (
                 "training.metric must not be 'extra', which is best for empty texts, got 'extra'. Choose perplexity or "
                 "coverage."
             )
-        return self

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
 from catena.config import Config
 from catena.data.config import BatchConfig, TokenizerConfig, VocabularyConfig, WordTokenizerConfig
 from catena.lm.neural_config import ConvolutionLMConfig, GRULMConfig, LSTMLMConfig, RNNLMConfig, TransformerLMConfig
-from catena.registry import did_you_mean
 from catena.retrieval.config import BM25Config, DualEncoderConfig, TfidfConfig
 from catena.search.config import SampleConfig, SearchConfig
 from catena.seq2seq.config import EncoderDecoderConfig
 from catena.seq2seq.recurrent_config import RecurrentSeq2SeqConfig
-from catena.tasks.config import FilesConfig, MachineConfig, SplitConfig, with_suggestions
+from catena.tasks.config import FilesConfig, MachineConfig, SplitConfig, TaskConfig
 from catena.tasks.options import AttentionOptions, PredictOptions
 from catena.training.config import TrainingConfig
 
@@ -180,20 +179,17 @@ LIKELIHOODS = ("perplexity", "nats_per_token")
 """The scores of generative models that can select checkpoints."""
 NEXT_COMMANDS = ("chat RUN", "evaluate RUN FILE", "predict RUN FILE --n-best 3 --scores")
 
-SUGGESTED: dict[str, dict[str, Any]] = {
-    "dual": {"optimizer": "adamw", "learning_rate": 0.001, "weight_decay": 0.01, "clip_norm": 5.0},
-    "generative": {"optimizer": "adamw", "learning_rate": 0.002, "weight_decay": 0.01, "clip_norm": 1.0},
-    "seq2seq": {"optimizer": "adamw", "learning_rate": 0.001, "weight_decay": 0.01, "clip_norm": 1.0},
-}
 
-
-class ConverseConfig(Config):
+class ConverseConfig(TaskConfig):
     """Conversation."""
 
+    SUGGESTED: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "dual": {"optimizer": "adamw", "learning_rate": 0.001, "weight_decay": 0.01, "clip_norm": 5.0},
+        "generative": {"optimizer": "adamw", "learning_rate": 0.002, "weight_decay": 0.01, "clip_norm": 1.0},
+        "seq2seq": {"optimizer": "adamw", "learning_rate": 0.001, "weight_decay": 0.01, "clip_norm": 1.0},
+    }
+
     task: Literal["converse"] = "converse"
-    """The task this config is for."""
-    seed: int = Field(0, ge=0)
-    """Seed of all random numbers."""
     machine: MachineConfig = MachineConfig()
     data: ConverseDataConfig = ConverseDataConfig()
     tokenizer: TokenizerConfig = WordTokenizerConfig(lowercase=True)
@@ -204,24 +200,11 @@ class ConverseConfig(Config):
     training: TrainingConfig = Field(default_factory=TrainingConfig)
     evaluation: ConverseEvaluationConfig = ConverseEvaluationConfig()
 
-    @model_validator(mode="before")
-    @classmethod
-    def _suggest(cls, data: Any) -> Any:
-        """Add the default training options of the model where the config has none."""
-        return with_suggestions(data, SUGGESTED, "bm25")
+    def known_metrics(self) -> tuple[str, ...]:
+        return LIKELIHOODS if self.model.kind in GENERATIVE else self.evaluation.ranking
 
-    @model_validator(mode="after")
-    def _fits_together(self) -> ConverseConfig:
-        problems = list(self._problems())
-        if problems:
-            raise ValueError(" ".join(problems))
-        return self
-
-    def _problems(self) -> Iterator[str]:
-        kind, metric = self.model.kind, self.training.metric
-        known = LIKELIHOODS if kind in GENERATIVE else self.evaluation.ranking
-        if metric not in (None, *known):
-            yield f"Unknown training.metric {metric!r} of this model: {did_you_mean(str(metric), known)}"
+    def problems(self) -> Iterator[str]:
+        kind = self.model.kind
         if self.index.clusters is not None and kind != "dual":
             yield (
                 f"model.kind must be 'dual' if index.clusters = {self.index.clusters} is set, got {kind!r}. Remove "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -18,8 +18,7 @@ from catena.lm.neural_config import (
     RNNLMConfig,
     TransformerLMConfig,
 )
-from catena.registry import did_you_mean
-from catena.tasks.config import FilesConfig, FractionsConfig, LengthConfig, MachineConfig, with_suggestions
+from catena.tasks.config import FilesConfig, FractionsConfig, LengthConfig, MachineConfig, TaskConfig
 from catena.tasks.lm.sound import config as sound
 from catena.tasks.lm.sound.config import WaveNetLMConfig
 from catena.tasks.options import PredictOptions
@@ -235,20 +234,6 @@ METRICS = ("perplexity", "nats_per_token", "bits_per_character", "bits_per_byte"
 NEXT_COMMANDS = ("generate RUN", "score RUN FILE")
 """Commands suggested after training a language model."""
 
-SUGGESTED: dict[str, dict[str, Any]] = {
-    "rnn": {"optimizer": "adam", "learning_rate": 0.001, "clip_norm": 1.0},
-    "lstm": {"optimizer": "adam", "learning_rate": 0.002, "clip_norm": 1.0},
-    "gru": {"optimizer": "adam", "learning_rate": 0.001, "clip_norm": 1.0},
-    "feed-forward": {"optimizer": "adam", "learning_rate": 0.001, "clip_norm": 1.0},
-    "convolution": {"optimizer": "adam", "learning_rate": 0.001, "clip_norm": 1.0},
-    "transformer": {
-        "optimizer": "adamw", "learning_rate": 0.001, "weight_decay": 0.1, "clip_norm": 1.0, "warmup_steps": 100,
-        "betas": (0.9, 0.98),
-    },
-    "wavenet": sound.TRAINING,
-}  # fmt: skip
-"""Default training options of each model."""
-
 _BOTH_WAYS: dict[str, dict[str, bool]] = {
     "transformer": {"causal": False},
     **{kind: {"bidirectional": True} for kind in ("rnn", "lstm", "gru")},
@@ -256,13 +241,23 @@ _BOTH_WAYS: dict[str, dict[str, bool]] = {
 """Options that make the encoder of each model bidirectional."""
 
 
-class LmConfig(Config):
+class LmConfig(TaskConfig):
     """Config of a language model, p(next token | previous tokens)."""
 
+    SUGGESTED: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "rnn": {"optimizer": "adam", "learning_rate": 0.001, "clip_norm": 1.0},
+        "lstm": {"optimizer": "adam", "learning_rate": 0.002, "clip_norm": 1.0},
+        "gru": {"optimizer": "adam", "learning_rate": 0.001, "clip_norm": 1.0},
+        "feed-forward": {"optimizer": "adam", "learning_rate": 0.001, "clip_norm": 1.0},
+        "convolution": {"optimizer": "adam", "learning_rate": 0.001, "clip_norm": 1.0},
+        "transformer": {
+            "optimizer": "adamw", "learning_rate": 0.001, "weight_decay": 0.1, "clip_norm": 1.0, "warmup_steps": 100,
+            "betas": (0.9, 0.98),
+        },
+        "wavenet": sound.TRAINING,
+    }  # fmt: skip
+
     task: Literal["lm"] = "lm"
-    """The task this config is for."""
-    seed: int = Field(0, ge=0)
-    """Seed of all random numbers."""
     machine: MachineConfig = MachineConfig()
     data: LmDataConfig = LmDataConfig()
     tokenizer: TokenizerConfig = WordTokenizerConfig()
@@ -272,12 +267,6 @@ class LmConfig(Config):
     batches: LmBatchConfig = LmBatchConfig()
     training: TrainingConfig = Field(default_factory=TrainingConfig)
     evaluation: LmEvaluationConfig = LmEvaluationConfig()
-
-    @model_validator(mode="before")
-    @classmethod
-    def _suggest(cls, data: Any) -> Any:
-        """Add the default training options of the model where the config has none."""
-        return with_suggestions(data, SUGGESTED, "lstm")
 
     @classmethod
     def implied(cls, data: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -295,17 +284,12 @@ class LmConfig(Config):
             return data
         return {**data, "model": {**model, "encoder": {**both, **encoder}}}
 
-    @model_validator(mode="after")
-    def _fits_together(self) -> LmConfig:
-        problems = [*self._metric_problems(), *self._text_problems(), *self._model_problems()]
-        if problems:
-            raise ValueError(" ".join(problems))
-        return self
+    def known_metrics(self) -> tuple[str, ...]:
+        return (sound.METRIC,) if self.model.kind == "wavenet" else METRICS
 
-    def _metric_problems(self) -> Iterator[str]:
-        metric, known = self.training.metric, (sound.METRIC,) if self.model.kind == "wavenet" else METRICS
-        if metric not in (None, *known):
-            yield (f"Unknown training.metric {metric!r} of a language model: {did_you_mean(str(metric), known)}")
+    def problems(self) -> Iterator[str]:
+        yield from self._text_problems()
+        yield from self._model_problems()
 
     def _text_problems(self) -> Iterator[str]:
         if self.data.unit == "file":

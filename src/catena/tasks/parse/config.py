@@ -2,20 +2,20 @@
 
 The kind of the model decides the kind of trees: ``biaffine`` is for dependencies, the others are for phrase structure.
 If no kind is named, the training file decides. A new kind needs a config class in ``_ParserConfig``, an entry in
-``SUGGESTED`` and ``METRICS``, and a family in :mod:`catena.tasks.spec`.
+``ParseConfig.SUGGESTED`` and ``METRICS``, and a family in :mod:`catena.tasks.spec`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
 from catena.config import Config
 from catena.data.config import BatchConfig, TokenizerConfig, WordTokenizerConfig
-from catena.registry import did_you_mean
-from catena.tasks.config import FilesConfig, FoldsConfig, MachineConfig, with_suggestions
+from catena.tasks.config import FilesConfig, FoldsConfig, MachineConfig, TaskConfig
 from catena.tasks.options import RankedOptions
 from catena.tasks.parse.constituency import config as constituency
 from catena.tasks.parse.constituency.config import (
@@ -35,9 +35,6 @@ _ParserConfig = Annotated[
 
 DEPENDENCIES, PHRASES = "biaffine", "span"
 """The default kinds for CoNLL-U and for brackets."""
-
-SUGGESTED: dict[str, dict[str, Any]] = {"biaffine": dependency.SUGGESTED, **constituency.SUGGESTED}
-"""Default training options of each model."""
 
 METRICS: dict[str, tuple[str, ...]] = {"biaffine": dependency.METRICS, **constituency.METRICS}
 """The scores of each model; the first selects checkpoints."""
@@ -77,13 +74,12 @@ class AllParseOptions(ConstrainedParseOptions, SequenceParseOptions):
     """The options of all parsers, for the command line."""
 
 
-class ParseConfig(Config):
+class ParseConfig(TaskConfig):
     """The config of parsing."""
 
+    SUGGESTED: ClassVar[Mapping[str, Mapping[str, Any]]] = {"biaffine": dependency.SUGGESTED, **constituency.SUGGESTED}
+
     task: Literal["parse"] = "parse"
-    """The task this config is for."""
-    seed: int = Field(0, ge=0)
-    """The random seed."""
     pretrained: str | None = None
     """A run of task lm on words (tokenizer whitespace) to start from: the parser reads its word vectors and its
     encoder's states in addition to its other inputs."""
@@ -101,24 +97,19 @@ class ParseConfig(Config):
 
     @model_validator(mode="before")
     @classmethod
-    def _suggest(cls, data: Any) -> Any:
-        """Fill in the kind of model for the trees of the file, and its default training options."""
-        return with_suggestions(_with_kind(data), SUGGESTED, DEPENDENCIES)
+    def _choose_kind(cls, data: Any) -> Any:
+        """Fill in the kind of model for the trees of the file."""
+        return _with_kind(data)
 
-    @model_validator(mode="after")
-    def _fits_together(self) -> ParseConfig:
+    def known_metrics(self) -> tuple[str, ...]:
+        return METRICS[self.model.kind]
+
+    def problems(self) -> Iterator[str]:
         if self.tokenizer.kind not in ("whitespace", "words", "characters"):
-            raise ValueError(
+            yield (
                 f"tokenizer.kind must keep words whole for parsing, got {self.tokenizer.kind!r}. Use words, whitespace "
                 f"or characters."
             )
-        metric, known = self.training.metric, METRICS[self.model.kind]
-        if metric not in (None, *known):
-            raise ValueError(
-                f"training.metric = {metric!r} is not a score of a parser of kind {self.model.kind!r}: "
-                f"{did_you_mean(str(metric), known)}"
-            )
-        return self
 
 
 def _with_kind(data: Any) -> Any:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
 from catena.config import Config
 from catena.data.config import BatchConfig
 from catena.seq2seq.pointer_config import PointerNetworkConfig, RuleName
-from catena.tasks.config import FilesConfig, MachineConfig, SplitConfig, with_suggestions
+from catena.tasks.config import FilesConfig, MachineConfig, SplitConfig, TaskConfig
 from catena.tasks.options import PredictOptions
 from catena.training.config import TrainingConfig
 
@@ -17,9 +18,6 @@ _ProblemName = Literal["own", "sort", "hull", "delaunay", "tsp"]
 
 NEXT_COMMANDS = ("predict RUN FILE --n-best 3 --scores", "evaluate RUN FILE", "draw RUN -o picture.svg")
 """Commands suggested after training a pointer network."""
-
-SUGGESTED: dict[str, Any] = {"optimizer": "adam", "learning_rate": 1e-3, "clip_norm": 1.0, "max_epochs": 20}
-"""Default training options of a pointer network."""
 
 
 class PointDataConfig(FilesConfig, SplitConfig):
@@ -96,13 +94,14 @@ class PointTrainingConfig(Config):
     policy gradient; it needs no targets, is slower, and works best from a run trained by likelihood (--init-from)."""
 
 
-class PointConfig(Config):
+class PointConfig(TaskConfig):
     """Config of a pointer network."""
 
+    SUGGESTED: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "pointer": {"optimizer": "adam", "learning_rate": 1e-3, "clip_norm": 1.0, "max_epochs": 20}
+    }
+
     task: Literal["point"] = "point"
-    """The task this config is for."""
-    seed: int = Field(0, ge=0)
-    """Seed of all random numbers."""
     machine: MachineConfig = MachineConfig()
     data: PointDataConfig = PointDataConfig()
     model: PointerNetworkConfig = PointerNetworkConfig()
@@ -111,17 +110,9 @@ class PointConfig(Config):
     batches: BatchConfig = BatchConfig(batch_size=128)
     training: TrainingConfig = Field(default_factory=TrainingConfig)
 
-    @model_validator(mode="before")
-    @classmethod
-    def _suggest(cls, data: Any) -> Any:
-        """Add the default training options where the config has none."""
-        return with_suggestions(data, {"pointer": SUGGESTED}, "pointer")
-
-    @model_validator(mode="after")
-    def _fits_together(self) -> PointConfig:
+    def problems(self) -> Iterator[str]:
         if self.learning.objective == "reinforce" and self.data.problem != "tsp":
-            raise ValueError(
+            yield (
                 f"data.problem must be 'tsp' if learning.objective = 'reinforce', got {self.data.problem!r}. Remove "
                 f"learning.objective, or set data.problem to 'tsp'."
             )
-        return self

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -16,13 +17,13 @@ from catena.data.config import (
 )
 from catena.embeddings.config import CharacterConfig, CharacterConvolutionConfig, EmbeddingConfig, NoCharacterConfig
 from catena.encoders.config import EncoderConfig, HighwayConfig, Probability, RecurrentConfig, ScoreName
-from catena.tasks.config import FilesConfig, MachineConfig, SplitConfig, with_suggestions
+from catena.tasks.config import FilesConfig, MachineConfig, SplitConfig, TaskConfig
 from catena.tasks.options import PredictOptions
 from catena.training.config import TrainingConfig
 
 METRICS = ("f1", "exact_match")
 """The scores of a reader; the first selects checkpoints."""
-SUGGESTED: dict[str, Any] = {
+_TRAINING: dict[str, Any] = {
     "optimizer": "adam", "learning_rate": 1e-3, "clip_norm": 5.0, "ema": 0.999, "max_epochs": 16, "patience": 0,
 }  # fmt: skip
 """Default training options. BiDAF learns little in its first epochs, so that training does not stop early."""
@@ -145,13 +146,12 @@ class ReadOptions(PredictOptions):
     """There is no answer if its log-probability exceeds that of the best answer by more than this. Default: fitted."""
 
 
-class ReadConfig(Config):
+class ReadConfig(TaskConfig):
     """Config of a reader."""
 
+    SUGGESTED: ClassVar[Mapping[str, Mapping[str, Any]]] = {"bidaf": _TRAINING}
+
     task: Literal["read"] = "read"
-    """The task this config is for."""
-    seed: int = Field(0, ge=0)
-    """Seed of all random numbers."""
     machine: MachineConfig = MachineConfig()
     data: ReadDataConfig = ReadDataConfig()
     tokenizer: _ReadTokenizerConfig = WordTokenizerConfig(hyphens="split")
@@ -165,14 +165,7 @@ class ReadConfig(Config):
     batches: BatchConfig = BatchConfig(batch_size=60)
     training: TrainingConfig = Field(default_factory=TrainingConfig)
 
-    @model_validator(mode="before")
-    @classmethod
-    def _suggest(cls, data: Any) -> Any:
-        """Add the default training options where the config has none."""
-        return with_suggestions(data, {"bidaf": SUGGESTED}, "bidaf")
-
-    @model_validator(mode="after")
-    def _only_splits(self) -> ReadConfig:
+    def problems(self) -> Iterator[str]:
         own = self.tokenizer
         changed = [
             name
@@ -180,8 +173,7 @@ class ReadConfig(Config):
             if getattr(own, name, None) not in (None, False, "none", "keep")
         ]
         if changed:
-            raise ValueError(
+            yield (
                 f"tokenizer.{changed[0]} must not be set for a reader, whose answers are parts of the text, got "
                 f"{getattr(own, changed[0])!r}. Remove it; words are looked up in lower case anyway."
             )
-        return self

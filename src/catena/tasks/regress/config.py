@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
 from catena.config import Config
 from catena.data.config import BatchConfig, FeatureConfig, TokenizerConfig, VocabularyConfig, WordTokenizerConfig
-from catena.registry import did_you_mean
 from catena.tasks.baselines.config import RegressBaselinesConfig
 from catena.tasks.classify.config import (
     TRAINING_DEFAULTS,
@@ -27,7 +26,7 @@ from catena.tasks.classify.media_config import (
     PictureClassifierConfig,
     SoundClassifierConfig,
 )
-from catena.tasks.config import FilesConfig, FoldsConfig, LengthConfig, MachineConfig, with_suggestions
+from catena.tasks.config import FilesConfig, FoldsConfig, LengthConfig, MachineConfig, TaskConfig
 from catena.tasks.options import PredictOptions
 from catena.training.config import TrainingConfig
 
@@ -128,13 +127,12 @@ class RegressOptions(PredictOptions):
     """Probability of the interval from low to high."""
 
 
-class RegressConfig(Config):
+class RegressConfig(TaskConfig):
     """The config of regression."""
 
+    SUGGESTED: ClassVar[Mapping[str, Mapping[str, Any]]] = TRAINING_DEFAULTS
+
     task: Literal["regress"] = "regress"
-    """The task this config is for."""
-    seed: int = Field(0, ge=0)
-    """The random seed."""
     machine: MachineConfig = MachineConfig()
     data: RegressDataConfig = RegressDataConfig()
     tokenizer: TokenizerConfig = WordTokenizerConfig(lowercase=True)
@@ -165,23 +163,15 @@ class RegressConfig(Config):
         data = ClassifyDataConfig(max_length=self.data.max_length)
         return ClassifyConfig(model=model, tokenizer=self.tokenizer, vocabulary=self.vocabulary, data=data)
 
-    @model_validator(mode="before")
-    @classmethod
-    def _suggest(cls, data: Any) -> Any:
-        """Fill in the default training options of the model."""
-        return with_suggestions(data, TRAINING_DEFAULTS, "ridge")
-
     @model_validator(mode="after")
-    def _fits_together(self) -> RegressConfig:
-        if problems := [*self._problems()]:
-            raise ValueError(" ".join(problems))
+    def _encoder_fits(self) -> RegressConfig:
         self.encoder_config()  # raises for options of the encoder that do not fit
         return self
 
-    def _problems(self) -> Iterator[str]:
-        metric = self.training.metric
-        if metric not in (None, *METRICS):
-            yield f"training.metric = {metric!r} is not a score of regression ({did_you_mean(str(metric), METRICS)})."
+    def known_metrics(self) -> tuple[str, ...]:
+        return METRICS
+
+    def problems(self) -> Iterator[str]:
         if self.is_fitted and self.output != GaussianOutputConfig():
             yield (
                 f"output is only for neural models, not for model.kind = {self.model.kind!r}. Remove it, or use a "

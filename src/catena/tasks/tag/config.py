@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
 from catena.config import Config
 from catena.data.config import BatchConfig, TokenizerConfig, WordTokenizerConfig
 from catena.encoders.config import EncoderConfig, Probability, RecurrentConfig
-from catena.registry import did_you_mean
-from catena.tasks.config import FilesConfig, FoldsConfig, MachineConfig, with_suggestions
+from catena.tasks.config import FilesConfig, FoldsConfig, MachineConfig, TaskConfig
 from catena.tasks.options import RankedOptions
 from catena.tasks.tag.features import config as feature_settings
 from catena.tasks.tag.features.config import FeatureTaggerConfig
@@ -132,20 +131,16 @@ class TagOptions(RankedOptions):
 METRICS = ("f1", "precision", "recall", "accuracy", "sentence_accuracy")
 """The scores of a tagger; those of spans exist only if tags encode spans."""
 
-SUGGESTED: dict[str, dict[str, Any]] = {
-    "neural": {"optimizer": "adam", "learning_rate": 0.003, "max_epochs": 30, "patience": 6},
-    "hmm": hmm_settings.SUGGESTED,
-}
-"""Default training options of each model."""
 
-
-class TagConfig(Config):
+class TagConfig(TaskConfig):
     """The config of tagging."""
 
+    SUGGESTED: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "neural": {"optimizer": "adam", "learning_rate": 0.003, "max_epochs": 30, "patience": 6},
+        "hmm": hmm_settings.SUGGESTED,
+    }
+
     task: Literal["tag"] = "tag"
-    """The task this config is for."""
-    seed: int = Field(0, ge=0)
-    """The random seed."""
     pretrained: str | None = None
     """A run of task lm on words (tokenizer whitespace or words) to start from: the tagger reads its word vectors and
     its encoder's states in addition to the characters."""
@@ -162,24 +157,15 @@ class TagConfig(Config):
     training: TrainingConfig = Field(default_factory=TrainingConfig)
     evaluation: TagEvaluationConfig = TagEvaluationConfig()
 
-    @model_validator(mode="before")
     @classmethod
-    def _suggest(cls, data: Any) -> Any:
-        """Fill in the default training options of the model."""
-        model = data.get("model") if isinstance(data, dict) else None
-        return with_suggestions(data, {**SUGGESTED, "features": feature_settings.training_defaults(model)}, "neural")
+    def suggested(cls, model: Any) -> Mapping[str, Mapping[str, Any]]:
+        return {**cls.SUGGESTED, "features": feature_settings.training_defaults(model)}
 
-    @model_validator(mode="after")
-    def _fits_together(self) -> TagConfig:
-        problems = [*self._problems()]
-        if problems:
-            raise ValueError(" ".join(problems))
-        return self
+    def known_metrics(self) -> tuple[str, ...]:
+        return METRICS
 
-    def _problems(self) -> Iterator[str]:
-        metric, tags = self.training.metric, self.tags
-        if metric not in (None, *METRICS):
-            yield f"training.metric = {metric!r} is not a score of a tagger ({did_you_mean(str(metric), METRICS)})."
+    def problems(self) -> Iterator[str]:
+        tags = self.tags
         if isinstance(self.model, FeatureTaggerConfig):
             yield from feature_settings.training_problems(self.training.l1, self.training.weight_decay)
         if tags.lemmas and tags.scheme not in ("auto", "plain"):

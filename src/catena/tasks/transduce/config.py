@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from catena.config import Config
 from catena.data.config import BatchConfig
-from catena.registry import did_you_mean
-from catena.tasks.config import FractionsConfig, MachineConfig, PairFilesConfig, with_suggestions
+from catena.tasks.config import FractionsConfig, MachineConfig, PairFilesConfig, TaskConfig
 from catena.tasks.options import PredictOptions
 from catena.training.config import TrainingConfig
 from catena.transduction.config import JointConfig, TransducerConfig
@@ -79,32 +78,20 @@ class TransduceOptions(PredictOptions):
     """Add the pieces of the source and the pieces of the target that they are aligned with."""
 
 
-class TransduceConfig(Config):
+class TransduceConfig(TaskConfig):
     """Config of a string transducer."""
 
     task: Literal["transduce"] = "transduce"
-    """The task this config is for."""
-    seed: int = Field(0, ge=0)
-    """Seed of all random numbers."""
     machine: MachineConfig = MachineConfig()
     data: TransduceDataConfig = TransduceDataConfig()
     model: TransducerConfig = JointConfig()
     batches: BatchConfig = BatchConfig(batch_size=64)
     training: TrainingConfig = Field(default_factory=TrainingConfig)
 
-    @model_validator(mode="before")
     @classmethod
-    def _suggest(cls, data: Any) -> Any:
-        """Add the default training options of the model where the config has none."""
-        model = data.get("model", {}) if isinstance(data, dict) else {}
+    def suggested(cls, model: Any) -> Mapping[str, Mapping[str, Any]]:
         scores = model.get("scores", "features") if isinstance(model, dict) else getattr(model, "scores", "features")
-        return with_suggestions(data, {"edit": training_defaults(str(scores)), "seq2seq": _sequences(model)}, "joint")
+        return {"edit": training_defaults(str(scores)), "seq2seq": _sequences(model)}
 
-    @model_validator(mode="after")
-    def _fits_together(self) -> TransduceConfig:
-        metric = self.training.metric
-        if metric not in (None, *METRICS):
-            raise ValueError(
-                f"Unknown training.metric {metric!r} of a transducer: {did_you_mean(str(metric), METRICS)}"
-            )
-        return self
+    def known_metrics(self) -> tuple[str, ...]:
+        return METRICS

@@ -24,7 +24,7 @@ from catena.registry import did_you_mean
 from catena.search.config import BeamConfig, SearchConfig
 from catena.seq2seq.config import EncoderDecoderConfig
 from catena.seq2seq.transformer_config import TransformerSeq2SeqConfig
-from catena.tasks.config import MachineConfig, PairFilesConfig, SplitConfig, with_suggestions
+from catena.tasks.config import MachineConfig, PairFilesConfig, SplitConfig, TaskConfig
 from catena.tasks.options import AttentionOptions, BeamOptions
 from catena.training.config import TrainingConfig
 
@@ -214,17 +214,17 @@ _ATTENDING: dict[str, Any] = {
     "optimizer": "adam", "learning_rate": 0.001, "betas": (0.9, 0.98), "clip_norm": 1.0, "schedule": "inverse_sqrt",
     "warmup_steps": 300, "patience": 10, "max_epochs": 60,
 }  # fmt: skip
-SUGGESTED: dict[str, dict[str, Any]] = {"transformer": _ATTENDING, "convolutional": _ATTENDING}
-"""Default training options of each model; other models have those of recurrent ones."""
 
 
-class TranslateConfig(Config):
+class TranslateConfig(TaskConfig):
     """Config of a sequence-to-sequence model for translation or summarization."""
 
+    SUGGESTED: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        **dict.fromkeys(("recurrent", "copy"), _RECURRENT),
+        **dict.fromkeys(("transformer", "convolutional"), _ATTENDING),
+    }
+
     task: Literal["translate"] = "translate"
-    """The task this config is for."""
-    seed: int = Field(0, ge=0)
-    """Seed of all random numbers."""
     machine: MachineConfig = MachineConfig()
     data: TranslateDataConfig = TranslateDataConfig()
     tokenizer: TokenizerConfig = BpeTokenizerConfig()
@@ -240,53 +240,36 @@ class TranslateConfig(Config):
     writing: OutputTextConfig = OutputTextConfig()
     evaluation: TranslateEvaluationConfig = TranslateEvaluationConfig()
 
-    @model_validator(mode="before")
-    @classmethod
-    def _suggest(cls, data: Any) -> Any:
-        """Add the default training options of the model where the config has none."""
-        model = data.get("model", {}) if isinstance(data, dict) else {}
-        kind = str(model.get("kind", "transformer") if isinstance(model, dict) else getattr(model, "kind", ""))
-        return with_suggestions(data, {kind: SUGGESTED.get(kind, _RECURRENT)}, "transformer")
+    def known_metrics(self) -> tuple[str, ...]:
+        return (*LIKELIHOODS, *TRANSLATIONS)
 
-    @model_validator(mode="after")
-    def _fits_together(self) -> TranslateConfig:
-        problems = [*self.data.problems(), *self._metric_problems()]
+    def problems(self) -> Iterator[str]:
+        yield from self.data.problems()
+        metric, evaluation = self.training.metric, self.evaluation
+        if metric in TRANSLATIONS and not (evaluation.sentences and metric in evaluation.metrics):
+            yield (
+                f"training.metric = {metric!r} is not computed at evaluations. Add it to evaluation.metrics, and "
+                f"set evaluation.sentences = {evaluation.sentences} to more than 0."
+            )
         if self.vocabulary.joint and self.target_tokenizer.kind != "same":
-            problems.append(
+            yield (
                 f"target_tokenizer.kind must be 'same' if vocabulary.joint = true, got {self.target_tokenizer.kind!r}. "
                 f"Remove one of the two options."
             )
         if self.model.kind == "copy" and self.writing.candidates:
-            problems.append(
-                f"writing.candidates must be 0 if model.kind = 'copy', got {self.writing.candidates}. Remove it."
-            )
+            yield f"writing.candidates must be 0 if model.kind = 'copy', got {self.writing.candidates}. Remove it."
         longest, needed = self.longest, self.data.max_length + 1
         if longest is not None and longest < needed:
-            problems.append(
+            yield (
                 f"model.max_length must be at least {needed}, data.max_length plus the end symbol, got {longest}. "
                 f"Raise it, or lower data.max_length."
             )
-        if problems:
-            raise ValueError(" ".join(problems))
-        return self
 
     @property
     def longest(self) -> int | None:
         """The longest source and target of the model with end symbols; None if there is no limit."""
         bounded = self.model.kind == "convolutional" or getattr(self.model, "positions", "") == "learned"
         return int(getattr(self.model, "max_length", 0)) if bounded else None
-
-    def _metric_problems(self) -> Iterator[str]:
-        metric = self.training.metric
-        known = (*LIKELIHOODS, *(self.evaluation.metrics if self.evaluation.sentences else ()))
-        if metric is not None and metric not in known:
-            if metric in TRANSLATIONS:
-                yield (
-                    f"training.metric = {metric!r} is not computed at evaluations. Add it to evaluation.metrics, and "
-                    f"set evaluation.sentences = {self.evaluation.sentences} to more than 0."
-                )
-            else:
-                yield f"Unknown training.metric {metric!r} of a translator: {did_you_mean(metric, known)}"
 
     @property
     def joint(self) -> bool:
