@@ -54,7 +54,8 @@ def collected(process: subprocess.Popen[str]) -> list[str]:
 def collected_by(session: pytest.Session) -> list[str] | None:
     """The ids of this run in their order, or None if it selected or shuffled them."""
     options = session.config.option
-    selected = options.keyword or options.markexpr or options.deselect or options.ignore or getattr(options, "lf", False)
+    last_failed = getattr(options, "lf", False)  # missing without pytest's cache
+    selected = options.keyword or options.markexpr or options.deselect or options.ignore or last_failed
     if selected or options.file_or_dir not in ([], ["tests"]) or session.config.pluginmanager.hasplugin("randomly"):
         return None
     return [item.nodeid for item in session.items]
