@@ -35,13 +35,16 @@ from catena.tasks.runs import load_task, train_run
 from catena.training.report import SilentReporter
 
 CONSTANT = {"training": {"schedule": "constant", "patience": 12}}
+CHANGED = {"padding": 6, "erase": 16, "brightness": 0.2, "contrast": 0.2}
 RUNS: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
     "soft": ("flickr8k-soft", {}),
     "hard": ("flickr8k-hard", {}),
     "blind": ("flickr8k-soft", {"model": {"blind": True}}),
     "pixels": ("flickr8k-pixels", {}),
     "hard-constant": ("flickr8k-hard", CONSTANT),
+    "hard-caption": ("flickr8k-hard", {**CONSTANT, "model": {"baseline": "caption"}}),
     "pixels-constant": ("flickr8k-pixels", CONSTANT),
+    "pixels-changed": ("flickr8k-pixels", {**CONSTANT, "model": {"augmentation": CHANGED}}),
 }
 """The recipe of each run, and what differs in its sections."""
 DEFAULT_RUNS = [f"{name}:{seed}" for seed in (1, 2, 3) for name in ("soft", "hard", "blind", "pixels")]

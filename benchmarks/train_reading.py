@@ -14,7 +14,8 @@ no_c2q no_q2c no_words no_characters     ablations of glove
 conditioned    glove with the end that reads the expected start
 shared         glove trained with one softmax over the paragraph and another one of its article
 v2 v2_extra    no answer: dev-v2.0.json without the test titles; the same with the questions of train.json
-v2_later       v2_extra, whose first epochs (--answerable) have no questions without an answer
+v2_later       v2_extra, whose first epochs (--answerable) have no questions without an answer; with --distractors, a
+               part of the answerable questions is read later with another paragraph of the article, as unanswerable
 
 Runs of glove and shared also answer the test questions from a folder of 2,067 paragraphs (k = 1, 5, 10).
 """
@@ -169,6 +170,7 @@ def configure(model: str, options: argparse.Namespace) -> BiDAFConfig:
         modeling=RecurrentConfig(**lstm, n_layers=2, dropout=options.dropout),
         end=RecurrentConfig(**lstm),
         dropout=options.dropout,
+        match=options.match,
         **changes,
     )
 
@@ -210,6 +212,22 @@ class Distractors:
         )
         batch = self.data.train.encoded.batch(pairs, device)
         starts, ends = torch.from_numpy(spans).to(device).T.contiguous()
+        return ReadingBatch(batch.tokens, batch.context, batch.question, starts, ends, batch.n_tokens)
+
+    def replace(self, rows: np.ndarray, device: torch.device, spans: np.ndarray, part: float) -> ReadingBatch:
+        """The examples; a part of those with an answer gets another paragraph, which does not have it."""
+        own, texts = self.data.rows.rows.take(rows), self.data.train.encoded.contexts
+        alone = np.array([len(self.groups[int(t)]) == 1 for t in own.texts])
+        change = (spans[:, 0] >= 0) & ~alone & (self.generator.random(len(rows)) < part)
+        other = np.array([self.generator.choice(self.groups[int(t)]) for t in own.texts])
+        changed = WindowRows(
+            own.questions,
+            np.where(change, other, own.texts),
+            np.where(change, 0, own.first),
+            np.where(change, np.minimum(texts.lengths[other], 400), own.lengths),
+        )
+        batch = self.data.train.encoded.batch(changed, device)
+        starts, ends = torch.from_numpy(np.where(change[:, None], -1, spans)).to(device).T.contiguous()
         return ReadingBatch(batch.tokens, batch.context, batch.question, starts, ends, batch.n_tokens)
 
 
@@ -257,7 +275,8 @@ class Run:
         if self.name == "v2_later" and self.epoch < o.answerable:
             used = used[self.answerable[self.data.rows.rows.questions]]
         plan = BatchPlan.shuffled(lengths[used], BatchConfig(batch_size=o.batch_size), generator)
-        distractors = Distractors(self.data, self.seed + 1000 * self.epoch) if self.name == "shared" else None
+        later = self.name == "v2_later" and self.epoch >= o.answerable and o.distractors > 0
+        others = Distractors(self.data, self.seed + 1000 * self.epoch) if self.name == "shared" or later else None
         self.network.train()
         total = torch.zeros((), device=self.device)
         tokens = 0
@@ -267,8 +286,11 @@ class Run:
                 break
             n_steps += 1
             spans = self.data.rows.choose_spans(rows, None if o.first_answer else generator)
-            batch = (distractors or self.data.rows).batch(rows, self.device, spans)
-            total += self.train_step(batch, 2 if distractors else 1)
+            if later:
+                batch = others.replace(rows, self.device, spans, o.distractors)
+            else:
+                batch = (others or self.data.rows).batch(rows, self.device, spans)
+            total += self.train_step(batch, 2 if self.name == "shared" else 1)
             tokens += batch.n_tokens
         return float(total) / max(n_steps, 1), tokens
 
@@ -514,6 +536,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--finish", action="store_true", help="end every run by then, without checkpoints")
     parser.add_argument("--epochs", type=int, default=16)
     parser.add_argument("--answerable", type=int, default=5, help="first epochs of v2_later")
+    parser.add_argument("--distractors", type=float, default=0.0, help="part of the questions of v2_later")
+    parser.add_argument("--match", action="store_true", help="add features of tokens that are in the other text")
     parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--learning-rate", type=float, default=2e-3)
     parser.add_argument("--warmup", type=int, default=200, help="steps")

@@ -24,6 +24,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ import torch
 from torch import Tensor
 from wavenet_data import FLOORS, KINDS, TEST_SETS, Corpus, read_corpus
 
-from catena.data.mulaw import decode_mulaw, silence_level
+from catena.data.mulaw import decode_mulaw, encode_mulaw, silence_level
 from catena.data.recordings import Recordings, WindowPlan
 from catena.lm.wavenet import WaveNet
 from catena.lm.wavenet_build import build_wavenet
@@ -120,7 +121,7 @@ class Run:
     def __init__(self, flags: argparse.Namespace, corpus: Corpus) -> None:
         self.flags, self.corpus, self.device = flags, corpus, torch.device(flags.device)
         indices = np.concatenate([corpus.indices(kind, "train") for kind in flags.kinds])
-        self.data = Tape(corpus.select(indices), self.device, flags.local)
+        self.data = Tape(faster(corpus.select(indices), flags.speeds), self.device, flags.local)
         self.config = WaveNetConfig(
             d=flags.d, d_skip=flags.d_skip, n_layers=flags.layers, n_blocks=flags.blocks, dropout=flags.dropout,
         )  # fmt: skip
@@ -157,6 +158,9 @@ class Run:
         speakers = self.data.speakers[torch.from_numpy(chosen).to(self.device)]
         speakers = speakers.masked_fill(torch.from_numpy(dropped).to(self.device), -1)
         frames = self.data.frame_windows(chosen, starts, self.model.n_context_frames, flags.targets)
+        if flags.gain:
+            factors = torch.from_numpy(10 ** (generator.uniform(-flags.gain, flags.gain, len(chosen)) / 20))
+            inputs, targets = (amplify(x, factors.to(self.device)) for x in (inputs, targets))
         over = torch.from_numpy(flipped).to(self.device)[:, None]  # a sound of opposite sign is as good
         inputs, targets = (torch.where(over, 255 - x, x) for x in (inputs, targets))
         with self.precision():
@@ -221,6 +225,10 @@ class Run:
 
     def score(self, kind: str, split: str, known: bool = True, exact: bool = False) -> float:
         """Bits a sample of a set with the averaged weights; without the condition if it is not ``known``."""
+        return float(self.bits(kind, split, known, exact).mean())
+
+    def bits(self, kind: str, split: str, known: bool, exact: bool) -> np.ndarray:
+        """Bits of each sample of a set."""
         if (kind, split) not in self.tapes:
             chosen = self.corpus.select(self.corpus.indices(kind, split))
             self.tapes[kind, split] = Tape(chosen, self.device, self.flags.local, self.data)
@@ -228,7 +236,7 @@ class Run:
         with using(self.model, weights), torch.no_grad():
             self.model.eval()
             with self.precision() if not exact else torch.autocast(self.device.type, enabled=False):
-                bits = mean_bits(self.model, self.tapes[kind, split], known)
+                bits = sample_bits(self.model, self.tapes[kind, split], known)
             self.model.train()
         return bits
 
@@ -252,6 +260,28 @@ class Run:
         torch.cuda.set_rng_state_all([x.cpu() for x in state["random_cuda"]])
 
 
+def amplify(levels: Tensor, factors: Tensor) -> Tensor:
+    """Levels of the samples times a factor for each row."""
+    table = torch.from_numpy(decode_mulaw(np.arange(256))).to(levels.device)
+    samples = (table[levels] * factors[:, None].to(table.dtype)).clamp(-1, 1)
+    bent = samples.sign() * (1 + 255 * samples.abs()).log() / math.log(256)
+    return ((bent + 1) / 2 * 255 + 0.5).floor().long()
+
+
+def faster(recordings: Recordings, speeds: Sequence[float]) -> Recordings:
+    """The recordings, and copies that are faster and higher by these factors."""
+    levels = [recordings[i] for i in range(len(recordings.lengths))]
+    speakers = recordings.speakers.tolist()
+    for speed in speeds:
+        for i in range(len(recordings.lengths)):
+            samples = decode_mulaw(recordings[i])
+            kept = int(len(samples) / speed)
+            spectrum = np.fft.rfft(samples)[: kept // 2 + 1]
+            levels.append(encode_mulaw((np.fft.irfft(spectrum, kept) / speed).clip(-1, 1).astype(np.float32)))
+            speakers.append(-1)
+    return Recordings.from_levels(levels, speakers)
+
+
 def window_loss(
     model: WaveNet, inputs: Tensor, targets: Tensor, mask: Tensor, speakers: Tensor, frames: Tensor | None
 ) -> Tensor:
@@ -261,19 +291,20 @@ def window_loss(
     return -(log_probs * mask.flatten()).sum() / mask.sum()
 
 
-def mean_bits(model: WaveNet, tape: Tape, known: bool, n: int = 16_000, batch: int = 16) -> float:
-    """Bits a sample of all recordings, each from its beginning."""
+def sample_bits(model: WaveNet, tape: Tape, known: bool, n: int = 16_000, batch: int = 16) -> np.ndarray:
+    """Bits of each sample of all recordings, one after the other."""
     pairs = [(i, start) for i, length in enumerate(tape.recordings.lengths) for start in range(0, length, n)]
-    total = torch.zeros((), dtype=torch.float64, device=tape.device)
+    found = []
     for first in range(0, len(pairs), batch):
         chosen, starts = (np.array(x) for x in zip(*pairs[first : first + batch], strict=True))
         longest = int(min(n, max(tape.recordings.lengths[chosen] - starts)))
         inputs, targets, mask = tape.windows(chosen, starts, model.field, longest)
         speakers = tape.speakers[torch.from_numpy(chosen).to(tape.device)]
         frames = tape.frame_windows(chosen, starts, model.n_context_frames, longest)
-        loss = window_loss(model, inputs, targets, mask, speakers if known else torch.full_like(speakers, -1), frames)
-        total += loss.double() * mask.sum()
-    return total.item() / tape.recordings.n_samples / math.log(2)
+        condition = model.condition(speakers if known else torch.full_like(speakers, -1), frames)
+        log_probs = model.output.log_prob(model.hidden(inputs, condition).flatten(0, 1), targets.flatten())
+        found.append(log_probs.double()[mask.flatten()].cpu())
+    return -torch.cat(found).numpy() / math.log(2)
 
 
 def save(path: Path, state: dict[str, Any]) -> None:
@@ -296,12 +327,15 @@ def run_one(flags: argparse.Namespace) -> None:
         run.restore(torch.load(checkpoint, map_location=run.device, weights_only=False))
         print(f"resumed at step {run.step}")
     run.train(flags.output)
-    scores = {}
-    for name, (kind, split) in TEST_SETS.items():
-        if kind in flags.kinds:
-            scores[name] = run.score(kind, split, exact=True)
-            if flags.speakers and split == "test":
-                scores[f"{name}, no condition"] = run.score(kind, split, known=False, exact=True)
+    bits = {}
+    sets = {**TEST_SETS, **{f"dev {kind}": (kind, "dev") for kind in flags.kinds}}
+    for name, (kind, split) in sets.items():
+        if kind in flags.kinds and len(run.corpus.indices(kind, split)):
+            bits[name] = run.bits(kind, split, known=True, exact=True)
+            if flags.speakers and split != "unseen":
+                bits[f"{name}, no condition"] = run.bits(kind, split, known=False, exact=True)
+    scores = {name: float(each.mean()) for name, each in bits.items()}
+    np.savez_compressed(flags.output / "bits.npz", **{k: v.astype(np.float16) for k, v in bits.items()})
     weights = {name: x.cpu() for name, x in (run.best_weights or run.average.average).items()}
     sizes = {"config": run.config.model_dump(), "n_speakers": run.model.n_speakers}
     save(flags.output / "weights.pt", {**sizes, "weights": weights})
@@ -315,7 +349,7 @@ def show(runs: dict[str, dict[str, Any]]) -> None:
     for run, figures in runs.items():
         print(f"{run}: {figures['parameters']:,} parameters, {figures['steps']:,} steps in {figures['seconds']:.0f} s")
         for name, bits in figures["bits"].items():
-            floor = FLOORS[name.split(",")[0]]
+            floor = FLOORS.get(name.split(",")[0], math.nan)
             print(f"  {name:28} {bits:.4f} bits a sample, {bits - floor:+.4f} from the linear predictor ({floor})")
 
 
@@ -359,6 +393,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--decay", type=float, default=0.01)
     parser.add_argument("--ema", type=float, default=0.999)
     parser.add_argument("--drop-condition", type=float, default=0.2)
+    parser.add_argument("--gain", type=float, default=0.0, help="largest random change of the level in dB")
+    parser.add_argument("--speeds", type=float, nargs="*", default=[], help="factors of faster copies of the data")
     parser.add_argument("--flip", type=float, default=0.5, help="fraction of windows whose sign is changed")
     return parser.parse_args()
 

@@ -197,13 +197,16 @@ def entropy(alpha: list[float]) -> float:
     return -sum(x * math.log(x) for x in alpha)
 
 
+@pytest.mark.parametrize("baseline", ["mean", "caption"])
 @pytest.mark.parametrize(("reward_weight", "entropy_weight"), [(1.0, 0.0), (0.4, 0.3)])
-def test_mean_gradient_of_samples_equals_enumeration(reward_weight: float, entropy_weight: float) -> None:
+def test_mean_gradient_of_samples_equals_enumeration(
+    reward_weight: float, entropy_weight: float, baseline: str
+) -> None:
     """Three positions and two words: the mean over all nine samples is the exact gradient, for any baseline.
 
     The exact objective is sum_s p(s) log p(y | s); with another weight, the term of p(s) is scaled.
     """
-    model = hard_model(reward_weight=reward_weight, entropy_weight=entropy_weight)
+    model = hard_model(reward_weight=reward_weight, entropy_weight=entropy_weight, baseline=baseline)
     assert model.reinforce is not None
     source, (targets, lengths) = features([[4, 5, 6]]), padded([[6, 3]])
     parameters = [p for p in model.parameters() if p.requires_grad]
@@ -228,6 +231,24 @@ def test_mean_gradient_of_samples_equals_enumeration(reward_weight: float, entro
     assert sum(g.abs().sum().item() for g in wanted) > 0.1
     for mean, gradient in zip(estimate, wanted, strict=True):
         assert torch.allclose(mean, gradient, rtol=0, atol=1e-10)
+
+
+def test_baseline_caption_subtracts_the_log_prob_in_evaluation() -> None:
+    """The reward of each position is what follows it, compared with soft attention to the same caption."""
+    model, source = hard_model(baseline="caption"), features(SOURCES)
+    targets, lengths = padded(TARGETS)
+    model.eval()
+    soft = model.token_log_probs(source, targets, lengths)
+    model.train()
+    passed: list[Tensor] = []
+    assert model.reinforce is not None
+    model.reinforce.register_forward_pre_hook(lambda _, given: passed.append(given[3]))
+    model.loss(source, targets, lengths)
+    assert model.training
+    assert torch.allclose(passed[0], soft)
+    assert not passed[0].requires_grad
+    rewards = model.reinforce.baseline.item()
+    assert 0 < abs(rewards) < 1  # sampled minus soft, not a log-probability of about -2
 
 
 def test_sampled_caption_equals_loops_with_these_positions() -> None:

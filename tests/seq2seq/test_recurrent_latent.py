@@ -83,8 +83,9 @@ def test_hard_sampled_does_not_sample_in_evaluation() -> None:
     assert torch.equal(first, second)
 
 
+@pytest.mark.parametrize("compared", [True, False])
 @pytest.mark.parametrize("remembers", [True, False])
-def test_reinforce_equals_its_formula(remembers: bool) -> None:
+def test_reinforce_equals_its_formula(remembers: bool, compared: bool) -> None:
     """Value and gradients by loops, with a baseline that moves with the batches; padding has no effect."""
     reinforce, baseline = Reinforce(remembers=remembers, momentum=0.75).double(), 0.0
     lengths, n = [3, 1], 4
@@ -92,10 +93,11 @@ def test_reinforce_equals_its_formula(remembers: bool) -> None:
     for seed in range(3):
         torch.manual_seed(seed)
         log_probs, drawn = (torch.randn(2, 3, dtype=torch.float64, requires_grad=True) for _ in range(2))
-        value = reinforce(log_probs, drawn, real)
-        rewards = log_probs.tolist()
+        expected = torch.randn(2, 3, dtype=torch.float64) if compared else torch.zeros(2, 3, dtype=torch.float64)
+        value = reinforce(log_probs, drawn, real, expected if compared else None)
+        rewards = (log_probs - expected).tolist()
+        assert value.item() == pytest.approx(-log_probs[real].mean().item())
         mean = sum(sum(row[:length]) for row, length in zip(rewards, lengths, strict=True)) / n
-        assert value.item() == pytest.approx(-mean)
         value.backward()
         assert torch.allclose(log_probs.grad, -real.double() / n)
         for i, length in enumerate(lengths):

@@ -194,6 +194,7 @@ class CaptionModel(RecurrentModel):
         self.first = nn.ModuleList(nn.Linear(d_memory, config.d) for _ in range(cell.n_states))
         self.blind, self.doubly_stochastic = config.blind, config.doubly_stochastic
         self.entropy_weight, self.mixing = (hard.entropy_weight, hard.mixing) if hard else (0.0, 0.0)
+        self.compares = hard is not None and hard.baseline == "caption"
 
     @property
     def n_positions(self) -> int:
@@ -218,8 +219,20 @@ class CaptionModel(RecurrentModel):
         if self.reinforce is None or decoded.looked.log_prob is None:
             total = self.output.loss(decoded.vectors[real], targets[real])
         else:
-            total = self.reinforce(self._log_prob(decoded, targets, real), decoded.looked.log_prob, real)
+            own = self._evaluated_log_probs(source, targets, lengths) if self.compares else None
+            total = self.reinforce(self._log_prob(decoded, targets, real), decoded.looked.log_prob, real, own)
         return total + self._penalty(decoded.looked, source, real) / real.sum() if self.training else total
+
+    @torch.no_grad()
+    def _evaluated_log_probs(
+        self, source: Source, targets: Int[Tensor, "b t"], lengths: Int[Tensor, " b"]
+    ) -> Float[Tensor, "b t"]:
+        """log p of each target with the attention of evaluation, which does not depend on the samples of training."""
+        self.eval()
+        try:
+            return self.token_log_probs(source, targets, lengths)
+        finally:
+            self.train()
 
     def _penalty(self, looked: CrossAttentionResult, source: Source, real: Bool[Tensor, "b t"]) -> Float[Tensor, ""]:
         """The doubly stochastic term minus the weighted entropy, summed over all captions."""

@@ -104,6 +104,10 @@ class HardCaptionConfig(SoftCaptionConfig):
     """Factor of the gradient of the sampled positions' log-probabilities."""
     baseline_momentum: float = Field(0.9, ge=0, lt=1)
     """Weight of the old mean in the moving mean of log-probabilities, the baseline of the reward."""
+    baseline: Literal["mean", "caption"] = "mean"
+    """What is subtracted from the log-probability of a caption with sampled positions: a moving mean over captions, as
+    in the paper, or the log-probability of the same caption with the attention of evaluation, which has less variance
+    and takes another pass."""
     entropy_weight: float = Field(0.01, ge=0)
     """Weight of the entropy of the attention probabilities, which keeps them from collapsing."""
     mixing: float = Field(0.5, ge=0, le=1)

@@ -97,10 +97,20 @@ class Reinforce(nn.Module):
         log_probs: Float[Tensor, "b t"],
         drawn: Float[Tensor, "b t"],
         real: Bool[Tensor, "b t"],
+        expected: Float[Tensor, "b t"] | None = None,
     ) -> Float[Tensor, ""]:
-        """The mean over tokens of ``-log_probs``, with the gradient of the sampled log-probabilities, too."""
+        """The mean over tokens of ``-log_probs``, with the gradient of the sampled log-probabilities, too.
+
+        Args:
+            log_probs: of the targets, given the samples.
+            drawn: the log-probabilities of the samples.
+            real: which targets are not padding.
+            expected: estimates of ``log_probs`` that do not depend on the samples; they are subtracted from the reward,
+                and the baseline is the mean of what is left.
+        """
         n = real.sum()
-        rewards = log_probs.detach().masked_fill(~real, 0.0)
+        rewards = log_probs.detach() if expected is None else log_probs.detach() - expected
+        rewards = rewards.masked_fill(~real, 0.0)
         mean = rewards.sum() / n
         count = real.to(rewards.dtype)
         if self.remembers:

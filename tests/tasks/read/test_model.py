@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from catena.attention.flow import AttentionFlow
+from catena.data.vocabulary import UNK
 from catena.embeddings.config import CharacterConvolutionConfig, EmbeddingConfig, NoCharacterConfig
 from catena.encoders.config import RecurrentConfig, TransformerConfig
 from catena.tasks.read.answers import AnswerFinder, ReadingOptions
@@ -23,6 +24,7 @@ from catena.tasks.read.model import (
     NoAnswerBias,
     TokenRows,
     answer_log_probs,
+    match_features,
     span_loss,
 )
 from tests.oracle import reading as oracle
@@ -37,6 +39,7 @@ ABLATIONS: list[dict[str, Any]] = [
     {"use_words": False},
     {"characters": NoCharacterConfig()},
     {"end_reads_start": True},
+    {"match": True},
     {"no_answer": "bias"},
     {"no_answer": "pooled"},
     {"score": "bilinear"},
@@ -158,6 +161,20 @@ def test_end_that_reads_the_start_equals_the_equations() -> None:
     after = network.output.end(torch.tensor([rows], dtype=torch.float64), batch.context.lengths)[0]
     wanted = network.output.end_score(torch.cat((g, after), dim=-1))[:, 0]
     torch.testing.assert_close(found.end[0], wanted, **CLOSE)
+
+
+def test_match_features_equal_loops() -> None:
+    """Tokens 1 and 2 are the same word in two spellings; token 3 is unknown, token 4 too."""
+    words = torch.tensor([0, 7, 7, UNK, UNK, 9])
+    texts = TokenRows(torch.tensor([[1, 3, 5, 2], [5, 4, 1, 0]]), torch.tensor([4, 3]))
+    others = TokenRows(torch.tensor([[2, 3, 4], [4, 5, 1]]), torch.tensor([3, 1]))
+    found = match_features(words, texts, others)
+    assert found.shape == (2, 4, 2)
+    for row in range(2):
+        read = others.rows[row, : others.lengths[row]].tolist()
+        known = [words[token].item() for token in read if words[token] != UNK]
+        for t, token in enumerate(texts.rows[row, : texts.lengths[row]].tolist()):
+            assert found[row, t].tolist() == [token in read, words[token].item() in known]
 
 
 def test_embedding_is_a_highway_over_word_and_characters() -> None:

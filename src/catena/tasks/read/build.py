@@ -33,7 +33,7 @@ def build_bidaf(
         vectors: pretrained vectors of the last ``v`` words of the vocabulary; None if all vectors are trained.
     """
     embedding = _build_embedding(config, words, n_characters, vectors)
-    contextual = _build(config.contextual, embedding.d_out)
+    contextual = _build(config.contextual, embedding.d_out + 2 * config.match)
     d = contextual.d_out
     flow = AttentionFlow(
         d,
@@ -55,7 +55,7 @@ def build_bidaf(
         no_answer = NoAnswerBias()
     elif config.no_answer == "pooled":
         no_answer = PooledNoAnswer(modeling.d_out, modeling.d_out // 2)
-    return BiDAF(embedding, contextual, flow, modeling, output, no_answer, config.dropout)
+    return BiDAF(embedding, contextual, flow, modeling, output, no_answer, config.dropout, match=config.match)
 
 
 def _build(config: object, d_in: int) -> Encoder:

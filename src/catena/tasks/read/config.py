@@ -44,6 +44,8 @@ class BiDAFConfig(Config):
     """z: in training, replace a word that occurs n times by the unknown word with probability z / (z + n)."""
     highway: HighwayConfig = HighwayConfig()
     """The highway layers over both vectors of a word."""
+    match: bool = False
+    """Add two features to the vector of a token: whether the other text has the same token, and the same word."""
     contextual: EncoderConfig = RecurrentConfig(init="orthogonal")
     """The encoder of text and question, with the same weights for both."""
     score: ScoreName = "trilinear"

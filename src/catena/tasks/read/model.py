@@ -189,6 +189,7 @@ class BiDAF(nn.Module):
         output: the logits of start and end.
         no_answer: the logits of no answer; None if every question has one.
         dropout: the probability of dropping an input of ``contextual`` and ``modeling``.
+        match: whether ``contextual`` also reads the two features of :func:`match_features`.
 
     The buffers ``scale`` and ``no_answer_threshold`` are fitted on dev questions and not used here: the inverse
     temperature of the logits, and the score by which no answer must exceed the best span.
@@ -206,8 +207,11 @@ class BiDAF(nn.Module):
         output: SpanOutput,
         no_answer: NoAnswerBias | PooledNoAnswer | None = None,
         dropout: float = 0.0,
+        *,
+        match: bool = False,
     ) -> None:
         super().__init__()
+        self.match = match
         self.embedding, self.contextual, self.flow = embedding, contextual, flow
         self.modeling, self.output, self.no_answer = modeling, output, no_answer
         self.dropout = nn.Dropout(dropout)
@@ -223,7 +227,8 @@ class BiDAF(nn.Module):
             question: one question for each text, none of them empty.
         """
         vectors = self.embedding(tokens)
-        texts, questions = (self._encode(vectors, side) for side in (context, question))
+        sides = ((context, question), (question, context))
+        texts, questions = (self._encode(vectors, tokens.words, *pair) for pair in sides)
         mask = mask_from_lengths(context.lengths, context.rows.shape[1])
         flow = self.flow(texts, questions, mask, mask_from_lengths(question.lengths, question.rows.shape[1]))
         modeled = self.modeling(self.dropout(flow.features), context.lengths)
@@ -231,8 +236,28 @@ class BiDAF(nn.Module):
         no_answer = None if self.no_answer is None else self.no_answer(start, end, modeled)
         return AnswerLogits(start, end, no_answer, flow)
 
-    def _encode(self, vectors: Float[Tensor, "n d"], texts: TokenRows) -> Float[Tensor, "b t d_out"]:
-        return self.contextual(self.dropout(F.embedding(texts.rows, vectors)), texts.lengths)
+    def _encode(
+        self, vectors: Float[Tensor, "n d"], words: Int[Tensor, " n"], texts: TokenRows, others: TokenRows
+    ) -> Float[Tensor, "b t d_out"]:
+        read = self.dropout(F.embedding(texts.rows, vectors))
+        if self.match:
+            read = torch.cat((read, match_features(words, texts, others).to(read.dtype)), dim=-1)
+        return self.contextual(read, texts.lengths)
+
+
+def match_features(words: Int[Tensor, " n"], texts: TokenRows, others: TokenRows) -> Bool[Tensor, "b t 2"]:
+    """Whether the other text has the same token, and the same known word (Chen et al. 2017, section 3.2).
+
+    Args:
+        words: the words of the distinct tokens.
+        texts: the texts that get the features.
+        others: the other text of each.
+    """
+    real = mask_from_lengths(others.lengths, others.rows.shape[1])[:, None]  # b 1 s
+    own, other = words[texts.rows], words[others.rows]
+    tokens = (texts.rows[..., None] == others.rows[:, None]) & real
+    known = (own[..., None] == other[:, None]) & real & (own != UNK)[..., None]
+    return torch.stack((tokens.any(dim=-1), known.any(dim=-1)), dim=-1)
 
 
 def answer_log_probs(
