@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from catena.data.examples import Example, SourceLocation, get_text
 from catena.data.files import shorten
-from catena.errors import FormatError
+from catena.errors import DataError, FormatError
 from catena.files import atomic_write
 
 NOT_DECODED = "not decoded"
@@ -111,6 +111,11 @@ class ReadCounter:
                 f"dropped), got {used:,}. Please report this bug."
             )
         return ReadCounts(self.read, used, dict(Counter(dropped.reason for dropped in self.dropped)))
+
+    def check_none_dropped(self) -> None:
+        """Raise DataError with the text of the first dropped example, such as why a file cannot be decoded."""
+        if self.dropped:
+            raise DataError(self.dropped[0].text)
 
     def notes(self) -> list[str]:
         """A line for each unusual way in which examples were read, with the first lines."""

@@ -42,6 +42,7 @@ C = TypeVar("C", bound=Config)
 E = TypeVar("E")
 P = TypeVar("P", bound="Prediction")
 O = TypeVar("O", bound="PredictOptions")  # noqa: E741
+T = TypeVar("T", bound="BaseTask[Any, Any, Any, Any]")
 
 
 class Prediction(ABC):
@@ -58,6 +59,42 @@ class Prediction(ABC):
     def to_text(self, format: str) -> str:
         """The prediction as ``text``, or in a format of its own task."""
         return str(self)
+
+
+class RankedPrediction(Prediction):
+    """A prediction of a task that can return the n best or several sampled outputs."""
+
+    n_best: tuple[Self, ...]
+    """The n best or sampled predictions, if several were requested."""
+
+    @property
+    def ranked(self) -> tuple[Self, ...]:
+        """The n best predictions, or this one."""
+        return self.n_best or (self,)
+
+    def input_fields(self) -> dict[str, Any]:
+        """The input, and what is known about it, as JSON values."""
+        return {}
+
+    @abstractmethod
+    def output_fields(self) -> dict[str, Any]:
+        """One output as JSON values."""
+
+    def to_dict(self) -> dict[str, Any]:
+        row = {**self.input_fields(), **self.output_fields()}
+        return {**row, "n_best": [one.output_fields() for one in self.n_best]} if self.n_best else row
+
+    def to_text(self, format: str) -> str:
+        return "\n".join(map(str, self.ranked))
+
+
+R = TypeVar("R", bound=RankedPrediction)
+
+
+def first_ranked(ranked: Sequence[R], several: bool) -> R:
+    """The first of some predictions for an input, with all of them as its n best if ``several``."""
+    first: Any = ranked[0]
+    return replace(first, n_best=tuple(ranked)) if several else first
 
 
 def _find_metric(name: str, known: Mapping[str, Metric]) -> Metric:
@@ -301,11 +338,6 @@ class BaseTask(ABC, Generic[C, E, P, O]):
     def read(cls, config: C, path: Path, counter: ReadCounter, *, gold: bool = True) -> Iterator[E]:
         """The examples of a file. With ``gold=False`` labels and references may be missing."""
 
-    @classmethod
-    @abstractmethod
-    def describe_file(cls, config: C, path: Path) -> str:
-        """The format of a file and how it was recognized."""
-
     def read_inputs(self, path: Path, counter: ReadCounter) -> Iterator[E]:
         """Yield the examples of a file to predict, whose gold answers are not read and may be missing."""
         return self.read(self.config, path, counter, gold=False)
@@ -340,6 +372,17 @@ class BaseTask(ABC, Generic[C, E, P, O]):
     def find_metric(self, name: str) -> Metric:
         """The metric of a score. Raise ConfigError for an unknown name."""
         return _find_metric(name, self.all_metrics())
+
+    @classmethod
+    def describe_file(cls, config: C, path: Path) -> str:
+        """The format of a file and how it was recognized."""
+        from catena.data.detect import detect_format
+
+        data: Any = config.data  # type: ignore[attr-defined]
+        if data.input_format != "auto":
+            return f"{path.name} is read as {data.input_format}"
+        found = detect_format(path, data.encoding)
+        return f"{path.name} is {found.format}: {found.why}"
 
     @classmethod
     def split_key(cls, example: E) -> str:
@@ -413,11 +456,6 @@ class BaseTask(ABC, Generic[C, E, P, O]):
     def format_for(self, options: O) -> str:
         """The output format if none is given."""
         return self.formats[0]
-
-    @classmethod
-    def items_of_lines(cls, config: C, lines: Iterator[str]) -> Iterator[Any]:
-        """The inputs in lines of standard input; by default each line is one."""
-        return lines
 
     def search_options(self, options: O) -> Self:
         """This model with the search of ``options`` as its default, for tasks that search."""
@@ -514,3 +552,21 @@ def by_length(
         for i, one in zip(index.tolist(), predict(index), strict=True):
             found[i] = one
     return found
+
+
+def check_text(item: Any) -> str:
+    """An input that must be a text. Raise DataError if it is not a string."""
+    if not isinstance(item, str):
+        raise DataError(f"a text must be a string, got {type(item).__name__}: {item!r:.60}. Pass strings.")
+    return item
+
+
+def check_ensemble(family: type[T], others: Sequence[BaseTask[Any, Any, Any, Any]]) -> Iterator[tuple[int, T]]:
+    """The further models of an ensemble with their numbers. Raise ConfigError if one is not of this family of tasks."""
+    for number, other in enumerate(others, start=2):
+        if not isinstance(other, family):
+            raise ConfigError(
+                f"The models of an ensemble must all be of task {family.name!r}, got {other.name!r} as model {number}. "
+                f"Remove it."
+            )
+        yield number, other

@@ -70,9 +70,9 @@ class NeuralTask(BaseTask[C, E, P, O]):
     # --- defined by each task -----------------------------------------------------------------------------------------
 
     @classmethod
-    @abstractmethod
     def fit_encoding(cls, config: C, train: Sequence[E], origin: Origin) -> Any:
-        """The encoding that the training examples determine: vocabularies, labels."""
+        """The encoding that the training examples determine: vocabularies, labels. Define this, or ``prepare``."""
+        raise NotImplementedError("prepare() fits the encoding while it stores the examples")
 
     @classmethod
     @abstractmethod
@@ -91,9 +91,9 @@ class NeuralTask(BaseTask[C, E, P, O]):
     def encode(self, examples: Sequence[E], *, gold: bool = True) -> Any:
         """The examples as :class:`EncodedRows` of ids. With ``gold=False`` labels and references may be missing."""
 
-    @abstractmethod
     def collate(self, rows: Any, index: np.ndarray) -> Any:
-        """The training batch of the rows at ``index``, padded, on the device of the network."""
+        """The training batch of the rows at ``index``, padded, on the device of the network. Or define ``epoch``."""
+        raise NotImplementedError("epoch() makes the batches")
 
     @abstractmethod
     def loss(self, batch: Any) -> BatchLoss:
@@ -174,15 +174,19 @@ class NeuralTask(BaseTask[C, E, P, O]):
     @classmethod
     def new(cls, config: C, train: Sequence[E], origin: Origin, report: list[str]) -> Self:
         """A task with new weights, in the encoding of an older run if there is one."""
-        if origin.folder is not None:
-            encoding = cls.load_encoding(config, origin.folder)
-        else:
-            encoding = cls.fit_encoding(config, train, origin)
+        encoding = cls.choose_encoding(config, train, origin)
         origin.randomness.seed_torch("weights")
         task = cls(config, encoding, cls.build_network(config, encoding, report))
         if origin.pretrained is not None:
             task.load_pretrained(origin.pretrained)
         return task
+
+    @classmethod
+    def choose_encoding(cls, config: C, train: Sequence[E], origin: Origin) -> Any:
+        """The encoding of an older run if there is one, otherwise that of the training examples."""
+        if origin.folder is not None:
+            return cls.load_encoding(config, origin.folder)
+        return cls.fit_encoding(config, train, origin)
 
     @property
     def networks(self) -> Sequence[nn.Module]:

@@ -47,8 +47,7 @@ class Captioner(Estimator, task="caption"):
         ]
         counter = ReadCounter()
         examples = load_examples(config, pictures, counter)
-        if counter.dropped:
-            raise DataError(counter.dropped[0].text)
+        counter.check_none_dropped()
         return examples
 
     def score(self, x: Any, y: Any = None) -> float:

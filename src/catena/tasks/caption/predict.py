@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from jaxtyping import Float
 
-from catena.tasks.base import Prediction
+from catena.tasks.base import RankedPrediction
 
 
 @dataclass(frozen=True, eq=False)
-class CaptionPrediction(Prediction):
+class CaptionPrediction(RankedPrediction):
     """The caption of a picture. Prints as the caption.
 
     Args:
@@ -35,21 +35,15 @@ class CaptionPrediction(Prediction):
     truncated: bool = False
     log_probs: tuple[float, ...] | None = None
     attention: Float[np.ndarray, "t s"] | None = field(default=None, repr=False)
-    n_best: tuple[CaptionPrediction, ...] = ()
+    n_best: tuple[Self, ...] = ()
 
     def __str__(self) -> str:
         return self.caption
 
-    @property
-    def ranked(self) -> tuple[CaptionPrediction, ...]:
-        """The n best predictions, or this one."""
-        return self.n_best or (self,)
+    def input_fields(self) -> dict[str, Any]:
+        return {"file": self.file}
 
-    def to_dict(self) -> dict[str, Any]:
-        row = {"file": self.file, **self._output()}
-        return {**row, "n_best": [one._output() for one in self.n_best]} if self.n_best else row
-
-    def _output(self) -> dict[str, Any]:
+    def output_fields(self) -> dict[str, Any]:
         row: dict[str, Any] = {"caption": self.caption, "tokens": list(self.tokens)}
         row |= {"log_prob": self.log_prob, "score": self.score, "truncated": self.truncated}
         if self.log_probs is not None:
@@ -63,6 +57,3 @@ class CaptionPrediction(Prediction):
             {"file": self.file, "caption": one.caption} | ({} if one.log_probs is None else {"log_prob": one.log_prob})
             for one in self.ranked
         ]
-
-    def to_text(self, format: str) -> str:
-        return "\n".join(one.caption for one in self.ranked)

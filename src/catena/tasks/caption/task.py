@@ -29,7 +29,7 @@ from catena.randomness import Randomness
 from catena.search.config import BaseSearchConfig, GreedyConfig
 from catena.search.overrides import best_search, truncation_warning, with_max_length
 from catena.seq2seq.caption import CaptionModel, GridReader, PictureSource
-from catena.tasks.base import BaseTask, Origin, blocks
+from catena.tasks.base import BaseTask, Origin, blocks, check_ensemble, first_ranked
 from catena.tasks.caption.config import NEXT_COMMANDS, CaptionConfig, CaptionOptions
 from catena.tasks.caption.data import (
     CaptionExample,
@@ -129,8 +129,7 @@ class CaptionTask(NeuralTask[CaptionConfig, CaptionExample, CaptionPrediction, C
         counter = ReadCounter()
         picture = CaptionedPicture(Path(item), (), SourceLocation(str(item), 1))
         found = load_examples(self.config, [picture], counter)
-        if not found:
-            raise DataError(counter.dropped[0].text)
+        counter.check_none_dropped()
         return found[0]
 
     @classmethod
@@ -149,10 +148,8 @@ class CaptionTask(NeuralTask[CaptionConfig, CaptionExample, CaptionPrediction, C
         lines = sources.describe()
         pictures, contents, parts = load_parts(config, sources)
         captions = [caption for i in parts["train"] for caption in pictures[i].captions]
-        if origin.folder is not None:
-            encoding = cls.load_encoding(config, origin.folder)
-        else:
-            encoding = CaptionEncoding.fit(config, captions)
+        old = origin.folder
+        encoding = CaptionEncoding.fit(config, captions) if old is None else cls.load_encoding(config, old)
         origin.randomness.seed_torch("weights")
         task = cls(config, encoding, CaptionModel(config.model, encoding.sides(len(captions))))
         start_encoder(task.model, config.model, contents, parts["train"])
@@ -310,7 +307,7 @@ class CaptionTask(NeuralTask[CaptionConfig, CaptionExample, CaptionPrediction, C
 
     def predict_examples(self, examples: Sequence[CaptionExample], options: CaptionOptions) -> list[CaptionPrediction]:
         ranked = self.searcher.describe(examples, self._search(options), options)
-        return [replace(listed[0], n_best=tuple(listed)) if options.several else listed[0] for listed in ranked]
+        return [first_ranked(listed, options.several) for listed in ranked]
 
     def _search(self, options: CaptionOptions) -> BaseSearchConfig:
         own: BaseSearchConfig = self.config.search
@@ -357,12 +354,7 @@ class CaptionTask(NeuralTask[CaptionConfig, CaptionExample, CaptionPrediction, C
     def ensemble(self, others: Sequence[BaseTask[Any, Any, Any, Any]]) -> CaptionTask:
         """An ensemble of this model and others, which averages their probabilities at every step."""
         more = list(self.others)
-        for number, other in enumerate(others, start=2):
-            if not isinstance(other, CaptionTask):
-                raise ConfigError(
-                    f"The models of an ensemble must all be of task 'caption', got {other.name!r} as model {number}. "
-                    f"Remove it."
-                )
+        for number, other in check_ensemble(CaptionTask, others):
             if other.encoding.vocabulary.symbols != self.encoding.vocabulary.symbols:
                 raise ConfigError(
                     f"The models of an ensemble must have the same vocabulary, got another one in model {number}. "

@@ -139,10 +139,6 @@ class ClassifyTask(TextInputs, LabelTask[LabeledText]):
     # --- the network --------------------------------------------------------------------------------------------------
 
     @classmethod
-    def fit_encoding(cls, config: ClassifyConfig, train: Sequence[LabeledText], origin: Origin) -> ClassifyEncoding:
-        raise NotImplementedError("prepare() fits the encoding while it stores the texts")
-
-    @classmethod
     def load_encoding(cls, config: ClassifyConfig, folder: Path) -> ClassifyEncoding:
         return ClassifyEncoding.load(config, folder)
 

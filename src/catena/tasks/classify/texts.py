@@ -10,6 +10,7 @@ from catena.data.detect import detect_format
 from catena.data.examples import LabeledText, SourceLocation
 from catena.data.reading import ReadCounter
 from catena.errors import CheckpointError, ConfigError, DataError
+from catena.tasks.base import check_text
 from catena.tasks.classify.config import ClassifyConfig
 from catena.tasks.classify.data import has_foreign_labels, is_table, read_labeled_texts, read_parts
 from catena.tasks.classify.labels import LabelOutputs
@@ -60,9 +61,7 @@ class TextInputs(LabelOutputs):
     def to_example(self, item: Any) -> LabeledText:
         if isinstance(item, LabeledText):
             return item
-        if not isinstance(item, str):
-            raise DataError(f"a text must be a string, got {type(item).__name__}: {item!r:.60}. Pass strings.")
-        return LabeledText(item, (), SourceLocation("input", 0))
+        return LabeledText(check_text(item), (), SourceLocation("input", 0))
 
     @classmethod
     def split_key(cls, example: LabeledText) -> str:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
-from catena.tasks.base import Prediction
+from catena.tasks.base import RankedPrediction
 from catena.tasks.compose.data import SEPARATOR, Composition
 
 
 @dataclass(frozen=True)
-class CompositionPrediction(Prediction):
+class CompositionPrediction(RankedPrediction):
     """The text that was generated for a goal and its items. Prints as the text.
 
     Args:
@@ -28,17 +28,16 @@ class CompositionPrediction(Prediction):
     log_prob: float | None = None
     truncated: bool = False
     mentioned: tuple[bool, ...] = ()
-    n_best: tuple[CompositionPrediction, ...] = ()
+    n_best: tuple[Self, ...] = ()
     scores: bool = field(default=False, repr=False)
 
     def __str__(self) -> str:
         return self.text or ""
 
-    def to_dict(self) -> dict[str, Any]:
-        row = {"goal": self.example.goal, "items": list(self.example.items), **self._output()}
-        return {**row, "n_best": [one._output() for one in self.n_best]} if self.n_best else row
+    def input_fields(self) -> dict[str, Any]:
+        return {"goal": self.example.goal, "items": list(self.example.items)}
 
-    def _output(self) -> dict[str, Any]:
+    def output_fields(self) -> dict[str, Any]:
         row: dict[str, Any] = {"text": self.text, "log_prob": self.log_prob, "truncated": self.truncated}
         if self.text is None:
             return row
@@ -49,11 +48,8 @@ class CompositionPrediction(Prediction):
 
     def to_rows(self) -> list[dict[str, Any]]:
         rows = []
-        for one in self.n_best or (self,):
+        for one in self.ranked:
             items = f" {SEPARATOR} ".join(self.example.items)
             row: dict[str, Any] = {"goal": self.example.goal, "items": items, "text": str(one)}
             rows.append({**row, "log_prob": one.log_prob} if self.scores else row)
         return rows
-
-    def to_text(self, format: str) -> str:
-        return "\n".join(str(one) for one in self.n_best or (self,))

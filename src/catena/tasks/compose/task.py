@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 
 from catena.data.batches import pad
-from catena.data.detect import detect_format
 from catena.data.files import shorten
 from catena.data.reading import ReadCounter
 from catena.data.vocabulary import UNK
@@ -25,7 +24,7 @@ from catena.search.hypothesis import Hypothesis
 from catena.search.overrides import best_search, drawn_search, truncation_warning, with_max_length
 from catena.seq2seq.base import EncoderDecoder, Source
 from catena.seq2seq.checklist import ChecklistModel
-from catena.tasks.base import DataParts, Origin
+from catena.tasks.base import DataParts, Origin, first_ranked
 from catena.tasks.compose.config import METRICS, NEXT_COMMANDS, ComposeConfig, ComposeOptions
 from catena.tasks.compose.data import SEPARATOR, Composition, read_compositions, to_composition
 from catena.tasks.compose.encoding import ComposeEncoding, fit_encoding, load_encoding
@@ -89,13 +88,6 @@ class ComposeTask(NeuralTask[ComposeConfig, Composition, CompositionPrediction, 
     ) -> Iterator[Composition]:
         return read_compositions(config.data, path, counter, gold=gold)
 
-    @classmethod
-    def describe_file(cls, config: ComposeConfig, path: Path) -> str:
-        if config.data.input_format != "auto":
-            return f"{path.name} is read as {config.data.input_format}"
-        found = detect_format(path, config.data.encoding)
-        return f"{path.name} is {found.format}: {found.why}"
-
     def to_example(self, item: Any) -> Composition:
         return to_composition(item, self.config.data)
 
@@ -115,10 +107,7 @@ class ComposeTask(NeuralTask[ComposeConfig, Composition, CompositionPrediction, 
     @classmethod
     def new(cls, config: ComposeConfig, train: Sequence[Composition], origin: Origin, report: list[str]) -> Self:
         """As in the base class; the output layer starts from the frequencies of the words in train."""
-        if origin.folder is not None:
-            encoding = cls.load_encoding(config, origin.folder)
-        else:
-            encoding = cls.fit_encoding(config, train, origin)
+        encoding = cls.choose_encoding(config, train, origin)
         counts = Counter(id for example in train for id in encoding.target(example.text))
         origin.randomness.seed_torch("weights")
         return cls(
@@ -232,7 +221,7 @@ class ComposeTask(NeuralTask[ComposeConfig, Composition, CompositionPrediction, 
             )
         if not ranked:
             return CompositionPrediction(example, scores=options.scores)
-        return replace(ranked[0], n_best=tuple(ranked)) if options.several else ranked[0]
+        return first_ranked(ranked, options.several)
 
     def _search(self, options: ComposeOptions) -> BaseSearchConfig:
         search: BaseSearchConfig = self.config.search
@@ -254,7 +243,7 @@ class ComposeTask(NeuralTask[ComposeConfig, Composition, CompositionPrediction, 
         """A warning about truncated texts."""
         own = f"search.max_length = {self.config.search.max_length}"
         words = truncation_warning("text", options.max_length, own)
-        return [words] * sum(one.truncated for one in prediction.n_best or (prediction,))
+        return [words] * sum(one.truncated for one in prediction.ranked)
 
     # --- reports ------------------------------------------------------------------------------------------------------
 

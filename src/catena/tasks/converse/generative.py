@@ -124,10 +124,7 @@ class GenerativeTask(
         """As in the base class, with an n-gram model of the turns of train."""
         from catena.lm.ngram.model import NgramModel
 
-        if origin.folder is not None:
-            encoding = cls.load_encoding(config, origin.folder)
-        else:
-            encoding = cls.fit_encoding(config, train, origin)
+        encoding = cls.choose_encoding(config, train, origin)
         ids = [encoding.response(text) for text in distinct_texts(train)]
         ngram = NgramModel.train_ids([one[:-1].tolist() for one in ids], encoding.vocabulary, _ngram_order(config))
         counts = np.bincount(np.concatenate(ids), minlength=ngram.v)
@@ -265,7 +262,7 @@ class GenerativeTask(
         """Warnings about truncated responses and unknown contexts."""
         own = f"evaluation.search.max_length = {self.config.evaluation.search.max_length}"
         words = truncation_warning("response", options.max_length, own)
-        n_truncated = sum(bool(one.truncated) for one in prediction.n_best or (prediction,))
+        n_truncated = sum(bool(one.truncated) for one in prediction.ranked)
         return [*super().warnings(prediction, options), *[words] * n_truncated]
 
     # --- reports ------------------------------------------------------------------------------------------------------

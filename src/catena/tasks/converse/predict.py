@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 from catena.data.exchanges import END_OF_TURN
-from catena.tasks.base import Prediction
+from catena.tasks.base import RankedPrediction, first_ranked
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class ScoredResponse:
 
 
 @dataclass(frozen=True)
-class ResponsePrediction(Prediction):
+class ResponsePrediction(RankedPrediction):
     """The response to a context. Prints as the response.
 
     Args:
@@ -40,15 +40,12 @@ class ResponsePrediction(Prediction):
     log_prob: float | None = None
     truncated: bool | None = None
     known: bool = True
-    n_best: tuple[ResponsePrediction, ...] = ()
+    n_best: tuple[Self, ...] = ()
     scores: bool = field(default=False, repr=False)
 
-    def ranked(self, responses: Sequence[ScoredResponse], *, several: bool) -> ResponsePrediction:
+    def respond(self, responses: Sequence[ScoredResponse], *, several: bool) -> ResponsePrediction:
         """This prediction with the first of some responses, best first, and with all of them if ``several``."""
-        every = tuple(self._with(one) for one in responses)
-        if not every:
-            return self
-        return replace(every[0], n_best=every) if several else every[0]
+        return first_ranked([self._with(one) for one in responses] or [self], several and bool(responses))
 
     def _with(self, one: ScoredResponse) -> ResponsePrediction:
         if one.finished is None:
@@ -59,21 +56,18 @@ class ResponsePrediction(Prediction):
         return self.response or ""
 
     def to_dict(self) -> dict[str, Any]:
-        row = {"context": list(self.context), **self._output(), "known": self.known}
-        return {**row, "n_best": [one._output() for one in self.n_best]} if self.n_best else row
+        row = {"context": list(self.context), **self.output_fields(), "known": self.known}
+        return {**row, "n_best": [one.output_fields() for one in self.n_best]} if self.n_best else row
 
-    def _output(self) -> dict[str, Any]:
+    def output_fields(self) -> dict[str, Any]:
         if self.truncated is None:
             return {"response": self.response, "score": self.score}
         return {"response": self.response, "log_prob": self.log_prob, "truncated": self.truncated}
 
     def to_rows(self) -> list[dict[str, Any]]:
         rows = []
-        for one in self.n_best or (self,):
+        for one in self.ranked:
             row: dict[str, Any] = {"context": f" {END_OF_TURN} ".join(self.context), "response": str(one)}
             score = {"score": one.score} if self.truncated is None else {"log_prob": one.log_prob}
             rows.append({**row, **score} if self.scores else row)
         return rows
-
-    def to_text(self, format: str) -> str:
-        return "\n".join(str(one) for one in self.n_best or (self,))

@@ -95,7 +95,7 @@ class ConverseTask(BaseTask[ConverseConfig, Exchange, ResponsePrediction, O]):
                 known=self.ranker.knows(context),
                 scores=options.scores,
             )
-            predictions.append(empty.ranked(next(responses) if context.context else (), several=options.n_best > 1))
+            predictions.append(empty.respond(next(responses) if context.context else (), several=options.n_best > 1))
         return predictions
 
     def warnings(self, prediction: ResponsePrediction, options: O) -> Sequence[str]:

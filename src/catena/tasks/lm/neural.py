@@ -81,10 +81,6 @@ class NeuralLmTask(NeuralTask[LmConfig, Text, ScoredText, LmOptions], LmTask):  
             )
 
     @classmethod
-    def fit_encoding(cls, config: LmConfig, train: Sequence[Text], origin: Origin) -> LmEncoding:
-        raise NotImplementedError("prepare() fits the encoding while it stores the text")
-
-    @classmethod
     def load_encoding(cls, config: LmConfig, folder: Path) -> LmEncoding:
         return load_encoding(folder, config.data.unit)
 
@@ -116,9 +112,6 @@ class NeuralLmTask(NeuralTask[LmConfig, Text, ScoredText, LmOptions], LmTask):  
         """The lines that are not too long to train on."""
         lengths, data = rows.corpus.lengths, self.config.data
         return np.flatnonzero(lengths <= data.max_length + 1) if data.too_long == "drop" else np.arange(len(lengths))
-
-    def collate(self, rows: TextPart, index: np.ndarray) -> LmBatch:
-        raise NotImplementedError("epoch() makes the batches")
 
     def describe_batch(self, batch: LmBatch) -> str:
         return f"{batch.ids.shape[0]} sequences of {batch.ids.shape[1]} tokens"

@@ -18,7 +18,7 @@ from catena.data.texts import text_format
 from catena.data.vocabulary import UNK
 from catena.errors import DataError
 from catena.metrics.measure import Metric
-from catena.tasks.base import BaseTask
+from catena.tasks.base import BaseTask, check_text
 from catena.tasks.lm.config import NEXT_COMMANDS, LmConfig, LmOptions
 from catena.tasks.lm.data import TextPart, encode_texts, read_lines
 from catena.tasks.lm.encoding import LmEncoding
@@ -75,9 +75,7 @@ class LmTask(BaseTask[LmConfig, Text, ScoredText, LmOptions]):
     def to_example(self, item: Any) -> Text:
         if isinstance(item, Text):
             return item
-        if not isinstance(item, str):
-            raise DataError(f"a text must be a string, got {type(item).__name__}: {item!r:.60}. Pass strings.")
-        return Text(item, SourceLocation("input", 0))
+        return Text(check_text(item), SourceLocation("input", 0))
 
     @classmethod
     def split_key(cls, example: Text) -> str:

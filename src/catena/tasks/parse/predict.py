@@ -12,14 +12,14 @@ from catena.data.examples import ConlluRow, ConlluSentence, Tree
 from catena.data.readers import brackets, conllu
 from catena.draw.terminal.arcs import arcs_text
 from catena.draw.terminal.tree import tree_text
-from catena.tasks.base import Prediction
+from catena.tasks.base import RankedPrediction, first_ranked
 from catena.tasks.options import RankedOptions
 from catena.tasks.parse.constituency.trees import Confidence, flat, relabel_tree
 from catena.tasks.parse.data import TreeExample
 
 
 @dataclass(frozen=True, kw_only=True)
-class ParsePrediction(Prediction):
+class ParsePrediction(RankedPrediction):
     """The best tree of a sentence, or several trees.
 
     Args:
@@ -51,24 +51,17 @@ class ParsePrediction(Prediction):
         """The probability of the tree; None if it is not known."""
         return None if self.log_prob is None or math.isnan(self.log_prob) else math.exp(self.log_prob)
 
-    @property
-    def ranked(self) -> tuple[Self, ...]:
-        """The n best predictions, or this one."""
-        return self.n_best or (self,)
+    def input_fields(self) -> dict[str, Any]:
+        return {**({} if self.text is None else {"text": self.text}), "words": list(self.words)}
 
-    def to_dict(self) -> dict[str, Any]:
-        row: dict[str, Any] = {} if self.text is None else {"text": self.text}
-        row |= {"words": list(self.words), **self._scored_fields()}
-        return row | ({"n_best": [one._scored_fields() for one in self.n_best]} if self.n_best else {})
-
-    def _scored_fields(self) -> dict[str, Any]:
+    def output_fields(self) -> dict[str, Any]:
         scores = {"probability": self.probability, "log_prob": self.log_prob}
         return {**self.tree_fields(), **({} if self.log_prob is None else scores)}
 
     def to_rows(self) -> list[dict[str, Any]]:
         rows = []
         for one in self.ranked:
-            fields = one._scored_fields().items()
+            fields = one.output_fields().items()
             row = {name: " ".join(map(str, value)) if isinstance(value, list) else value for name, value in fields}
             rows.append({**row, "words": " ".join(self.words)})
         return rows
@@ -88,11 +81,6 @@ class ParsePrediction(Prediction):
 
 
 P = TypeVar("P", bound=ParsePrediction)
-
-
-def with_n_best(made: Sequence[P], options: RankedOptions) -> P:
-    """The first of some predictions for a sentence, with all of them if several were requested."""
-    return replace(made[0], n_best=tuple(made)) if options.several else made[0]
 
 
 def _score_cell(log_prob: float | None) -> str:
@@ -199,7 +187,8 @@ class ConstituencyPrediction(ParsePrediction):
         cls, example: TreeExample, trees: Sequence[ParsedTree], options: RankedOptions
     ) -> ConstituencyPrediction:
         """The prediction with the first of some trees, and with all of them if several were requested."""
-        return with_n_best([cls(words=example.words, text=example.text, **tree._asdict()) for tree in trees], options)
+        made = [cls(words=example.words, text=example.text, **tree._asdict()) for tree in trees]
+        return first_ranked(made, options.several)
 
     @classmethod
     def without_parse(

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
-from catena.tasks.base import Prediction
+from catena.tasks.base import RankedPrediction
 from catena.tasks.point.items import PointItem
 
 
 @dataclass(frozen=True)
-class PointPrediction(Prediction):
+class PointPrediction(RankedPrediction):
     """The output positions of a set. Prints as the positions.
 
     Args:
@@ -26,23 +26,25 @@ class PointPrediction(Prediction):
     positions: tuple[int, ...] | None
     log_prob: float | None = None
     truncated: bool = False
-    n_best: tuple[PointPrediction, ...] = ()
+    n_best: tuple[Self, ...] = ()
     scores: bool = field(default=False, repr=False)
 
     def __str__(self) -> str:
         return " ".join(map(str, self.positions or ()))
 
-    def to_dict(self) -> dict[str, Any]:
-        row = {self.item.kind: self.item.things, **self._output()}
-        return {**row, "n_best": [one._output() for one in self.n_best]} if self.n_best else row
+    def input_fields(self) -> dict[str, Any]:
+        return {self.item.kind: self.item.things}
 
-    def _output(self) -> dict[str, Any]:
+    def output_fields(self) -> dict[str, Any]:
         positions = None if self.positions is None else list(self.positions)
         return {"positions": positions, "log_prob": self.log_prob, "truncated": self.truncated}
 
     def to_rows(self) -> list[dict[str, Any]]:
         rows = []
-        for one in self.n_best or (self,):
+        for one in self.ranked:
             row: dict[str, Any] = {self.item.kind: self.item.text(), "positions": str(one)}
             rows.append({**row, "log_prob": one.log_prob} if self.scores else row)
         return rows
+
+    def to_text(self, format: str) -> str:
+        return str(self)

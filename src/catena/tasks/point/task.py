@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from catena.niche.geometry.problems import PROBLEMS
 from catena.randomness import Randomness
 from catena.search.hypothesis import Hypothesis
 from catena.seq2seq.pointer import PointerInputs, PointerNetwork, PointReader, build_pointer
-from catena.tasks.base import DataParts, Origin
+from catena.tasks.base import DataParts, Origin, first_ranked
 from catena.tasks.neural import Dataset, NetworkTraining, NeuralTask, PlannedEpoch
 from catena.tasks.point.config import NEXT_COMMANDS, PointConfig, PointOptions
 from catena.tasks.point.data import (
@@ -257,7 +257,7 @@ class PointTask(NeuralTask[PointConfig, PointItem, PointPrediction, PointOptions
             PointPrediction(item, hypothesis_positions(one), one.log_prob, not one.finished, scores=options.scores)
             for one in found
         ]
-        return replace(ranked[0], n_best=tuple(ranked)) if options.n_best > 1 else ranked[0]
+        return first_ranked(ranked, options.n_best > 1)
 
     def search_options(self, options: PointOptions) -> PointTask:
         if options.beam_size is None:
@@ -266,7 +266,7 @@ class PointTask(NeuralTask[PointConfig, PointItem, PointPrediction, PointOptions
         return PointTask(self.config.model_copy(update={"search": search}), self.encoding, self.pointer)
 
     def warnings(self, prediction: PointPrediction, options: PointOptions) -> Sequence[str]:
-        return [_TRUNCATED] * sum(one.truncated for one in prediction.n_best or (prediction,))
+        return [_TRUNCATED] * sum(one.truncated for one in prediction.ranked)
 
     # --- reports ------------------------------------------------------------------------------------------------------
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
-from catena.tasks.base import Prediction
+from catena.tasks.base import RankedPrediction
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReadPrediction(Prediction):
+class ReadPrediction(RankedPrediction):
     """The answer to a question. Prints as the answer, or as nothing if there is none.
 
     Args:
@@ -37,24 +37,19 @@ class ReadPrediction(Prediction):
     file: str | None = None
     no_answer_probability: float | None = None
     id: str | None = None
-    n_best: tuple[ReadPrediction, ...] = field(default=(), repr=False)
+    n_best: tuple[Self, ...] = field(default=(), repr=False)
 
     def __str__(self) -> str:
         return self.answer or ""
 
-    @property
-    def ranked(self) -> tuple[ReadPrediction, ...]:
-        """The n best predictions, or this one."""
-        return self.n_best or (self,)
-
     def to_dict(self) -> dict[str, Any]:
         row: dict[str, Any] = {} if self.id is None else {"id": self.id}
-        row |= {"question": self.question, **self._answer_fields()}
+        row |= {"question": self.question, **self.output_fields()}
         if self.no_answer_probability is not None:
             row["no_answer_probability"] = self.no_answer_probability
-        return {**row, "n_best": [one._answer_fields() for one in self.n_best]} if self.n_best else row
+        return {**row, "n_best": [one.output_fields() for one in self.n_best]} if self.n_best else row
 
-    def _answer_fields(self) -> dict[str, Any]:
+    def output_fields(self) -> dict[str, Any]:
         row: dict[str, Any] = {
             "answer": self.answer,
             "probability": self.probability,
@@ -77,6 +72,9 @@ class ReadPrediction(Prediction):
             }
             for one in self.ranked
         ]
+
+    def to_text(self, format: str) -> str:
+        return str(self)
 
 
 def rank_predictions(

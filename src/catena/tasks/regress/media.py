@@ -193,8 +193,7 @@ class FileRegressTask(NeuralRegressTask):
         counter = ReadCounter()
         given = [example for example in examples if not isinstance(example, FileExample)]
         made = iter(self._decode(self.config, given, counter) if given else ())
-        if counter.dropped:
-            raise DataError(counter.dropped[0].text)
+        counter.check_none_dropped()
         return [example if isinstance(example, FileExample) else next(made) for example in examples]
 
     # --- encoding and network -----------------------------------------------------------------------------------------

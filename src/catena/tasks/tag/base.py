@@ -21,7 +21,7 @@ from catena.errors import DataError, ImpossibleError
 from catena.metrics.measure import Metric
 from catena.metrics.text_table import table_lines
 from catena.randomness import Randomness
-from catena.tasks.base import BaseTask, EvaluationResult, by_length
+from catena.tasks.base import BaseTask, EvaluationResult, by_length, first_ranked
 from catena.tasks.tag.config import TagConfig, TagOptions
 from catena.tasks.tag.data import TaggedSentence, read_tagged_sentences, seen_format, tagging_format
 from catena.tasks.tag.distribution import TagDistribution, own_spans
@@ -153,7 +153,7 @@ class TagTask(BaseTask[TagConfig, TaggedSentence, TagPrediction, TagOptions]):
                 sure = None if probabilities is None else probabilities[i]
                 known = [(span, of_spans[i][j] if of_spans else None) for j, span in enumerate(spans[i])]
                 made[i].append(self._prediction(examples[i], tags, known, sure, options, log_prob))
-        return [replace(some[0], n_best=tuple(some)) if options.several else some[0] for some in made]
+        return [first_ranked(some, options.several) for some in made]
 
     def _prediction(
         self,

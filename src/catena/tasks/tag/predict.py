@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from catena.data.examples import Columns, ConlluRow, ConlluSentence
 from catena.data.readers.conllu import to_text
 from catena.data.schemes import OUTSIDE
-from catena.tasks.base import Prediction
+from catena.tasks.base import RankedPrediction
 from catena.tasks.tag.data import TaggedSentence
 
 _COLORS = (31, 32, 33, 34, 35, 36, 91, 92, 93, 94, 95, 96)
@@ -37,7 +37,7 @@ class TagSpan:
 
 
 @dataclass(frozen=True)
-class TagPrediction(Prediction):
+class TagPrediction(RankedPrediction):
     """The tags of a sentence and its spans. Prints as words with their tags.
 
     Args:
@@ -59,7 +59,7 @@ class TagPrediction(Prediction):
     spans: tuple[TagSpan, ...] | None = None
     log_prob: float | None = None
     confidence: tuple[float, ...] | None = None
-    n_best: tuple[TagPrediction, ...] = ()
+    n_best: tuple[Self, ...] = ()
     text: str | None = field(default=None, repr=False)
     column: str = field(default="upos", repr=False)
     between: str = field(default=" ", repr=False)
@@ -69,23 +69,22 @@ class TagPrediction(Prediction):
     def __str__(self) -> str:
         return self._marked()
 
-    def to_dict(self) -> dict[str, Any]:
-        row: dict[str, Any] = {} if self.text is None else {"text": self.text}
-        row |= {"words": list(self.words), "tags": list(self.tags)}
+    def input_fields(self) -> dict[str, Any]:
+        return {**({} if self.text is None else {"text": self.text}), "words": list(self.words)}
+
+    def output_fields(self) -> dict[str, Any]:
+        row: dict[str, Any] = {"tags": list(self.tags)}
         if self.spans is not None:
             row["spans"] = [span.to_dict() for span in self.spans]
         if self.confidence is not None:
             row["confidence"] = list(self.confidence)
         if self.log_prob is not None:
             row["log_prob"] = self.log_prob
-        if self.n_best:
-            ranked = (one.to_dict() for one in self.n_best)
-            row["n_best"] = [{k: v for k, v in one.items() if k not in ("text", "words")} for one in ranked]
         return row
 
     def to_rows(self) -> list[dict[str, Any]]:
         rows = []
-        for one in self._ranked():
+        for one in self.ranked:
             row: dict[str, Any] = {"tags": " ".join(one.tags)}
             if one.confidence is not None:
                 row["confidence"] = " ".join(f"{p:.4f}" for p in one.confidence)
@@ -99,10 +98,7 @@ class TagPrediction(Prediction):
             return self._columns()
         if format == "color":
             return self._colored()
-        return "\n".join(_with_log_prob(one._marked(), one.log_prob) for one in self._ranked())
-
-    def _ranked(self) -> tuple[TagPrediction, ...]:
-        return self.n_best or (self,)
+        return "\n".join(_with_log_prob(one._marked(), one.log_prob) for one in self.ranked)
 
     # --- text ---------------------------------------------------------------------------------------------------------
 
@@ -144,7 +140,7 @@ class TagPrediction(Prediction):
     def _columns(self) -> str:
         """One block of columns for each tag sequence: the input columns and the tag. CoNLL-U stays CoNLL-U."""
         blocks = []
-        for rank, one in enumerate(self._ranked(), start=1):
+        for rank, one in enumerate(self.ranked, start=1):
             comments: tuple[str, ...] = (f"# n_best = {rank}",) if self.n_best and self.words else ()
             if one.log_prob is not None and self.words:
                 comments += (f"# log_prob = {_number(one.log_prob)}",)

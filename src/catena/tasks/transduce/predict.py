@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
-from catena.tasks.base import Prediction
+from catena.tasks.base import RankedPrediction
 
 
 @dataclass(frozen=True)
-class TransductionPrediction(Prediction):
+class TransductionPrediction(RankedPrediction):
     """The best target of a source. Prints as the target.
 
     Args:
@@ -29,22 +29,16 @@ class TransductionPrediction(Prediction):
     truncated: bool = False
     known: bool = False
     alignment: tuple[tuple[str, str], ...] | None = None
-    n_best: tuple[TransductionPrediction, ...] = ()
+    n_best: tuple[Self, ...] = ()
     scores: bool = field(default=False, repr=False)
 
     def __str__(self) -> str:
         return self.target
 
-    @property
-    def ranked(self) -> tuple[TransductionPrediction, ...]:
-        """The n best predictions, or this one."""
-        return self.n_best or (self,)
+    def input_fields(self) -> dict[str, Any]:
+        return {"source": self.source, "known": self.known}
 
-    def to_dict(self) -> dict[str, Any]:
-        row = {"source": self.source, "known": self.known, **self._output()}
-        return {**row, "n_best": [one._output() for one in self.n_best]} if self.n_best else row
-
-    def _output(self) -> dict[str, Any]:
+    def output_fields(self) -> dict[str, Any]:
         row: dict[str, Any] = {"target": self.target, "log_prob": self.log_prob, "truncated": self.truncated}
         return row if self.alignment is None else {**row, "alignment": [list(pair) for pair in self.alignment]}
 
@@ -58,9 +52,6 @@ class TransductionPrediction(Prediction):
                 row["alignment"] = " ".join(f"{_cell(a)}|{_cell(b)}" for a, b in one.alignment)
             rows.append(row)
         return rows
-
-    def to_text(self, format: str) -> str:
-        return "\n".join(one.target for one in self.ranked)
 
 
 def _cell(piece: str) -> str:

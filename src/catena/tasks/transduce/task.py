@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,7 +15,7 @@ from catena.draw.picture import Picture
 from catena.errors import DataError
 from catena.metrics.measure import Metric
 from catena.metrics.text_table import width
-from catena.tasks.base import BaseTask, DataParts, Origin
+from catena.tasks.base import BaseTask, DataParts, Origin, check_ensemble, check_text, first_ranked
 from catena.tasks.fitted import FitReporter, FittedTask
 from catena.tasks.pairs import read_sources
 from catena.tasks.sources import Sources
@@ -79,9 +78,7 @@ class TransduceTask(BaseTask[TransduceConfig, ParallelText, TransductionPredicti
     def to_example(self, item: Any) -> ParallelText:
         if isinstance(item, ParallelText):
             return item
-        if not isinstance(item, str):
-            raise DataError(f"a text must be a string, got {type(item).__name__}: {item!r:.60}. Pass strings.")
-        return ParallelText(item, "", SourceLocation("input", 0))
+        return ParallelText(check_text(item), "", SourceLocation("input", 0))
 
     @classmethod
     def split_key(cls, example: ParallelText) -> str:
@@ -142,7 +139,7 @@ class TransduceTask(BaseTask[TransduceConfig, ParallelText, TransductionPredicti
             )
             for one in listed
         ]
-        return replace(ranked[0], n_best=tuple(ranked)) if options.n_best > 1 else ranked[0]
+        return first_ranked(ranked, options.n_best > 1)
 
     def _empty(self, text: str, options: TransduceOptions) -> TransductionPrediction:
         """The prediction for a blank text."""
@@ -226,12 +223,7 @@ class TransduceTask(BaseTask[TransduceConfig, ParallelText, TransductionPredicti
         probabilities of their targets.
         """
         models: list[tuple[StringTransducer, float]] = [(self.model, 1.0)]
-        for number, other in enumerate(others, start=2):
-            if not isinstance(other, TransduceTask):
-                raise DataError(
-                    f"The models of an ensemble must all be of task 'transduce', got {other.name!r} as model {number}. "
-                    f"Remove it."
-                )
+        for number, other in check_ensemble(TransduceTask, others):  # type: ignore[type-abstract]
             if other.tokenizer != self.tokenizer:
                 raise DataError(
                     f"Model {number} of the ensemble splits texts into other symbols than the first. Train it with the "

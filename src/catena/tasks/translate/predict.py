@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from jaxtyping import Float
 
 from catena.data.vocabulary import UNK_SYMBOL
-from catena.tasks.base import Prediction
+from catena.tasks.base import RankedPrediction
 
 
 @dataclass(frozen=True, eq=False)
-class TranslationPrediction(Prediction):
+class TranslationPrediction(RankedPrediction):
     """The translation of a text. Prints as the translation.
 
     Args:
@@ -44,15 +44,10 @@ class TranslationPrediction(Prediction):
     log_probs: tuple[float, ...] | None = None
     attention: tuple[np.ndarray, ...] | None = field(default=None, repr=False)
     links: tuple[tuple[str, str], ...] | None = None
-    n_best: tuple[TranslationPrediction, ...] = ()
+    n_best: tuple[Self, ...] = ()
 
     def __str__(self) -> str:
         return self.translation
-
-    @property
-    def ranked(self) -> tuple[TranslationPrediction, ...]:
-        """The n best predictions, or this one."""
-        return self.n_best or (self,)
 
     @property
     def weights(self) -> Float[np.ndarray, "t s"] | None:
@@ -67,12 +62,10 @@ class TranslationPrediction(Prediction):
         weights = self.weights
         return [] if weights is None else most_attended(weights, len(self.tokens))
 
-    def to_dict(self) -> dict[str, Any]:
-        row: dict[str, Any] = {"source": self.source, "source_tokens": list(self.source_tokens), "known": self.known}
-        row |= self._output()
-        return row | ({"n_best": [one._output() for one in self.n_best]} if self.n_best else {})
+    def input_fields(self) -> dict[str, Any]:
+        return {"source": self.source, "source_tokens": list(self.source_tokens), "known": self.known}
 
-    def _output(self) -> dict[str, Any]:
+    def output_fields(self) -> dict[str, Any]:
         row: dict[str, Any] = {"translation": self.translation, "tokens": list(self.tokens)}
         row |= {"log_prob": self.log_prob, "score": self.score, "truncated": self.truncated}
         if self.log_probs is not None:
@@ -92,9 +85,6 @@ class TranslationPrediction(Prediction):
                 row["alignment"] = " ".join(f"{a}|{b}" for a, b in one.links)
             rows.append(row)
         return rows
-
-    def to_text(self, format: str) -> str:
-        return "\n".join(one.translation for one in self.ranked)
 
 
 def mean_weights(attention: Sequence[np.ndarray]) -> Float[np.ndarray, "t s"]:

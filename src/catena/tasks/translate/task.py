@@ -22,7 +22,7 @@ from catena.search.overrides import truncation_warning, with_max_length
 from catena.seq2seq.base import EncoderDecoder
 from catena.seq2seq.build import build_encoder_decoder
 from catena.tasks import attention_maps, pairs
-from catena.tasks.base import BaseTask, Origin
+from catena.tasks.base import BaseTask, Origin, check_ensemble, check_text, first_ranked
 from catena.tasks.neural import Dataset, NetworkTraining, NeuralTask
 from catena.tasks.sources import Sources
 from catena.tasks.text_search import STEP, choose_search
@@ -130,9 +130,7 @@ class TranslateTask(NeuralTask[TranslateConfig, TranslationExample, TranslationP
             return item
         if isinstance(item, ParallelText):
             return to_example(item)
-        if not isinstance(item, str):
-            raise DataError(f"a text must be a string, got {type(item).__name__}: {item!r:.60}. Pass strings.")
-        return TranslationExample(item, "", SourceLocation("input", 0))
+        return TranslationExample(check_text(item), "", SourceLocation("input", 0))
 
     @classmethod
     def split_key(cls, example: TranslationExample) -> str:
@@ -170,10 +168,6 @@ class TranslateTask(NeuralTask[TranslateConfig, TranslationExample, TranslationP
             table = learn_candidates(train, config.writing.candidates_each)
             task.candidates = find_candidates(config, encoding, table)
         return NetworkTraining(task, Dataset(train, parts["dev"], parts["test"], lines), origin.randomness)
-
-    @classmethod
-    def fit_encoding(cls, config: TranslateConfig, train: Sequence[TranslationExample], origin: Origin) -> PairEncoding:
-        raise NotImplementedError("prepare() fits the encoding while it stores the pairs")
 
     @classmethod
     def load_encoding(cls, config: TranslateConfig, folder: Path) -> PairEncoding:
@@ -299,11 +293,7 @@ class TranslateTask(NeuralTask[TranslateConfig, TranslationExample, TranslationP
     ) -> list[TranslationPrediction]:
         limited = self if options.max_length is None else self._limited(options.max_length)
         ranked = limited.searcher.translate(examples, limited.search_config(options), options)
-        several = [options.several and listed[0].log_prob is not None for listed in ranked]
-        return [
-            replace(listed[0], n_best=tuple(listed)) if many else listed[0]
-            for listed, many in zip(ranked, several, strict=True)
-        ]
+        return [first_ranked(listed, options.several and listed[0].log_prob is not None) for listed in ranked]
 
     def _limited(self, max_length: int) -> TranslateTask:
         """This model with at most ``max_length`` tokens per translation, for sources of any length."""
@@ -382,12 +372,7 @@ class TranslateTask(NeuralTask[TranslateConfig, TranslationExample, TranslationP
     def ensemble(self, others: Sequence[BaseTask[Any, Any, Any, Any]]) -> TranslateTask:
         """An ensemble of this model and others, which averages their probabilities at every step."""
         more = list(self.others)
-        for number, other in enumerate(others, start=2):
-            if not isinstance(other, TranslateTask):
-                raise ConfigError(
-                    f"The models of an ensemble must all be of task 'translate', got {other.name!r} as model {number}. "
-                    f"Remove it."
-                )
+        for number, other in check_ensemble(TranslateTask, others):
             mine, theirs = self.encoding.target.vocabulary, other.encoding.target.vocabulary
             if mine.symbols != theirs.symbols:
                 raise ConfigError(

@@ -237,9 +237,7 @@ def test_incompatible_options_are_rejected(tmp_path: Path) -> None:
     for name in ("head", "deprel", "deps"):
         with pytest.raises(ConfigError, match=f"columns has '{name}', a column of the trees to predict"):
             config(tmp_path, generated(2, 1), model={**SMALL_MODEL, "words": {"columns": ["upos", name]}})
-    with pytest.raises(
-        ConfigError, match=r"Unknown training.metric 'lass' of this model.*'las'"
-    ):
+    with pytest.raises(ConfigError, match=r"Unknown training.metric 'lass' of this model.*'las'"):
         config(tmp_path, generated(2, 1), training={"metric": "lass"})
     with pytest.raises(ConfigError, match=r"tokenizer\.kind must keep words whole for parsing, got 'bpe'"):
         config(tmp_path, generated(2, 1), tokenizer={"kind": "bpe"})

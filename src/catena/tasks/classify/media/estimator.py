@@ -76,8 +76,7 @@ class MediaClassifier(TextClassifier, task="classify"):
         files = [LabeledFile(path, tuple(some), SourceLocation("fit", i)) for i, (path, some) in place]
         counter = ReadCounter()
         examples = list(family._decode_block(config, files, counter))
-        if counter.dropped:
-            raise DataError(counter.dropped[0].text)
+        counter.check_none_dropped()
         return examples
 
 

@@ -14,7 +14,6 @@ from torch import Tensor
 
 from catena.data.batches import BatchPlan
 from catena.data.config import BatchConfig
-from catena.data.detect import detect_format
 from catena.data.examples import SourceLocation, Tree
 from catena.data.reading import ReadCounter
 from catena.data.tokenize import build_tokenizer
@@ -97,11 +96,6 @@ class TreeTask(NeuralTask[ClassifyConfig, Tree, TreePrediction, ClassifyOptions]
                 counter.drop(reason, tree.location, " ".join(tree.words()))
             else:
                 yield tree
-
-    @classmethod
-    def describe_file(cls, config: ClassifyConfig, path: Path) -> str:
-        found = detect_format(path, config.data.encoding)
-        return f"{path.name} is {found.format}: {found.why}"
 
     def to_example(self, item: Any) -> Tree:
         if not isinstance(item, str | Tree):

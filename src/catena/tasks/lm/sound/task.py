@@ -137,10 +137,6 @@ class SoundLmTask(NeuralTask[LmConfig, RecordingExample, ScoredRecording, LmOpti
         return lines
 
     @classmethod
-    def fit_encoding(cls, config: LmConfig, train: Sequence[RecordingExample], origin: Origin) -> RecordingEncoding:
-        raise NotImplementedError("prepare() fits the encoding while it stores the recordings")
-
-    @classmethod
     def load_encoding(cls, config: LmConfig, folder: Path) -> RecordingEncoding:
         return RecordingEncoding.load(folder)
 
@@ -171,9 +167,6 @@ class SoundLmTask(NeuralTask[LmConfig, RecordingExample, ScoredRecording, LmOpti
 
     def _speaker_ids(self, rows: RecordingRows) -> Int[np.ndarray, " n"]:
         return self.encoding.speaker_ids(example.speaker for example in rows.examples)
-
-    def collate(self, rows: RecordingRows, index: np.ndarray) -> RecordingBatch:
-        raise NotImplementedError("epoch() makes the batches")
 
     def describe_batch(self, batch: RecordingBatch) -> str:
         return f"{batch.inputs.shape[0]} windows of {batch.inputs.shape[1]} samples"
@@ -307,8 +300,7 @@ def to_examples(
     examples = [_to_example(model, item, i, name) for i, (item, name) in enumerate(zip(items, names, strict=True), 1)]
     counter = ReadCounter()
     rows = decode_recordings(model, examples, counter)
-    if counter.dropped:
-        raise DataError(counter.dropped[0].text)
+    counter.check_none_dropped()
     return [
         RecordingExample(e.path, e.location, e.speaker, e.series, levels=rows.recordings[i])
         for i, e in enumerate(rows.examples)

@@ -20,7 +20,7 @@ from catena.draw.arcs import draw_arcs
 from catena.draw.picture import Picture
 from catena.errors import DataError
 from catena.metrics.attachment import nonprojective_words
-from catena.tasks.base import DataParts, Origin, by_length
+from catena.tasks.base import DataParts, Origin, by_length, first_ranked
 from catena.tasks.data_warnings import unseen_line
 from catena.tasks.neural import Dataset
 from catena.tasks.parse.config import ConstrainedParseOptions, ParseConfig
@@ -42,7 +42,7 @@ from catena.tasks.parse.dependency.trees import (
     word_location,
 )
 from catena.tasks.parse.evaluation import DependencyEvaluation, count_unseen
-from catena.tasks.parse.predict import DependencyPrediction, set_tree, with_n_best
+from catena.tasks.parse.predict import DependencyPrediction, set_tree
 from catena.tasks.parse.task import NeuralParseTask, ParseRows, describe_sizes
 from catena.tasks.word_inputs.config import WordInputConfig
 from catena.tasks.word_inputs.encoding import WordBatch, WordEncoding
@@ -251,7 +251,7 @@ class DependencyTask(
             DependencyPrediction(words=example.words, text=example.text, sentence=example.tree, **parse._asdict())
             for parse in parses
         ]
-        return with_n_best(made, options)
+        return first_ranked(made, options.several)
 
     def predict_empty(self, example: DependencyExample, options: ConstrainedParseOptions) -> DependencyPrediction:
         empty = Parse((), (), options.missing_score, () if options.confidence else None)
