@@ -41,6 +41,7 @@ def test_embeddings_start_from_the_vectors_of_the_file(kind: str, mode: str, tmp
         },
     }  # fmt: skip
     train(configs.parse(LmConfig, values), tmp_path / "run")
+    assert f"{file}: vectors for 3 words, " in (tmp_path / "run" / "log.txt").read_text(encoding="utf-8")
     file.unlink()  # the model needs it no more
     model = load_network(tmp_path / "run")
     table = model.embedding.weight

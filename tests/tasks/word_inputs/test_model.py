@@ -16,9 +16,10 @@ from catena.encoders.config import RecurrentConfig, TransformerConfig
 from catena.errors import ConfigError
 from catena.tasks.word_inputs.config import WordInputConfig
 from catena.tasks.word_inputs.encoding import WordEncoding
-from catena.tasks.word_inputs.model import build_reader, build_sentence_encoder, word_vectors
+from catena.tasks.word_inputs.model import build_reader, build_sentence_encoder
 from catena.tasks.word_inputs.pretrained import adopt_words, pretrained_layer_groups, start_reader
 from catena.tasks.word_inputs.sentences import Sentence
+from catena.tasks.word_vectors import initial_vectors
 from tests.tasks.word_inputs.language_model import language_model
 
 CPU = torch.device("cpu")
@@ -90,7 +91,7 @@ def test_file_vectors_are_fixed_or_tuned(tmp_path: Path) -> None:
         settings = words(embedding=EmbeddingConfig(d=2, mode=mode, vectors=str(path)))
         encoding = WordEncoding.count(settings, SENTENCES)
         report: list[str] = []
-        reader = build_reader(settings, encoding, word_vectors(settings, encoding, report))
+        reader = build_reader(settings, encoding, initial_vectors(settings.embedding, encoding.words, report))
         assert "vectors for 2 words" in report[0]
         assert isinstance(reader.embedding, EmbeddingTable)
         assert reader.embedding.weight[encoding.words.ids(["saw"])[0]].tolist() == [3.0, 4.0]
@@ -99,7 +100,7 @@ def test_file_vectors_are_fixed_or_tuned(tmp_path: Path) -> None:
         blank.load_state_dict(reader.state_dict())
         batch = encoding.encode(SENTENCES).batch([0, 1], CPU)
         assert torch.equal(blank.eval()(batch), reader.eval()(batch))
-    assert word_vectors(words(), encoding, []) is None
+    assert initial_vectors(words().embedding, encoding.words, []) is None
 
 
 TEXT = "the dog saw the dogs\nDogs saw dogs\n" * 10

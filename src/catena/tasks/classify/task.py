@@ -47,10 +47,10 @@ from catena.tasks.classify.model import (
 from catena.tasks.classify.predict import ClassPrediction
 from catena.tasks.classify.pretrained import config_from_pretrained, get_encoding, layer_groups, load_pretrained_weights
 from catena.tasks.classify.texts import TextInputs
-from catena.tasks.classify.vectors import blank_vectors, word_vectors
 from catena.tasks.neural import Dataset, NetworkTraining
 from catena.tasks.pretrained import Pretrained
 from catena.tasks.sources import Sources
+from catena.tasks.word_vectors import initial_vectors
 from catena.training.task import BatchLoss
 
 
@@ -148,11 +148,7 @@ class ClassifyTask(TextInputs, LabelTask[LabeledText]):
     ) -> Classifier:
         vectors = None
         if isinstance(config.model, NeuralClassifierConfig) and isinstance(encoding.texts, TokenEncoding):
-            embedding = config.model.embedding
-            if report is None:
-                vectors = blank_vectors(embedding, encoding.texts.size)
-            else:
-                vectors = word_vectors(embedding, encoding.texts, report)
+            vectors = initial_vectors(config.model.embedding, encoding.texts.vocabulary, report)
         return build_model(config, encoding.texts.size, len(encoding.names), vectors)
 
     @classmethod

@@ -33,7 +33,6 @@ from catena.tasks.converse.encoding import (
     fit_vocabulary,
     inverse_document_frequency,
     load_dual_encoding,
-    word_vectors,
 )
 from catena.tasks.converse.evaluation import ConverseEvaluation
 from catena.tasks.converse.index import (
@@ -51,6 +50,7 @@ from catena.tasks.converse.retrieval import RetrievalTask
 from catena.tasks.neural import Dataset, NetworkTraining, NeuralTask, PlannedEpoch
 from catena.tasks.runs import load_task
 from catena.tasks.sources import Sources
+from catena.tasks.word_vectors import initial_vectors
 from catena.training.report import Reporter
 from catena.training.run import RunFolder
 from catena.training.task import BatchLoss, EpochPlan
@@ -204,9 +204,7 @@ class DualTask(NeuralTask[ConverseConfig, Exchange, ResponsePrediction, Converse
         cls, config: ConverseConfig, encoding: DualEncoding, report: list[str] | None = None
     ) -> DualEncoder:
         settings, n = _settings(config), len(encoding.vocabulary)
-        matrix, known = word_vectors(settings.embedding, encoding.vocabulary, read=report is not None)
-        if report is not None and known is not None:
-            report.append(f"{settings.embedding.vectors}: vectors for {int(known.sum()):,} of {n:,} words")
+        matrix, known = initial_vectors(settings.embedding, encoding.vocabulary, report) or (None, None)
         embedding = build_embedding(settings.embedding, n, matrix=matrix, known=known)
         rarity = torch.zeros(n) if encoding.rarity is None else torch.from_numpy(encoding.rarity)
         return DualEncoder(settings, embedding, rarity)

@@ -8,15 +8,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from catena.data.dialogue import Exchange
-from catena.data.readers.vectors import read_vectors, read_word_vectors
+from catena.data.readers.vectors import read_vectors
 from catena.data.special_tokens import TURN_SYMBOL
 from catena.data.tokenize import Tokenizer, build_tokenizer, load_tokenizer
 from catena.data.vocabulary import UNK, Vocabulary
-from catena.embeddings.config import EmbeddingConfig
 from catena.tasks.config import TOKENIZER, VOCABULARY
 from catena.tasks.converse.config import ConverseConfig
 from catena.tasks.converse.data import distinct_texts
@@ -74,24 +71,6 @@ def fit_vocabulary(
     limits = config.vocabulary if not tokenizer.symbols else None
     symbols = (*tokenizer.symbols, *words) if not tokenizer.symbols else tokenizer.symbols
     return Vocabulary.count((tokenizer.tokens(text) for text in texts), limits, specials, symbols)
-
-
-def word_vectors(
-    embedding: EmbeddingConfig, vocabulary: Vocabulary, read: bool
-) -> tuple[Tensor, Tensor] | tuple[None, None]:
-    """The word vector of each id and a mask of the ids in the file; None if embeddings are random.
-
-    Args:
-        embedding: the config of the embeddings.
-        vocabulary: the vocabulary.
-        read: read the file; otherwise all vectors are 0, for a model whose weights are loaded later.
-    """
-    if embedding.mode == "random":
-        return None, None
-    if not read:
-        return torch.zeros(len(vocabulary), embedding.d), torch.zeros(len(vocabulary), dtype=torch.bool)
-    rows, found = read_word_vectors(Path(str(embedding.vectors)), vocabulary.symbols, embedding.d)
-    return torch.from_numpy(rows), torch.from_numpy(found)
 
 
 def inverse_document_frequency(vocabulary: Vocabulary, tokenizer: Tokenizer, texts: Sequence[str]) -> np.ndarray:

@@ -39,7 +39,7 @@ from catena.tasks.converse.data import (
     distinct_texts,
     training_exchanges,
 )
-from catena.tasks.converse.encoding import fit_tokenizer, fit_vocabulary, word_vectors
+from catena.tasks.converse.encoding import fit_tokenizer, fit_vocabulary
 from catena.tasks.converse.evaluation import LIKELIHOOD_METRICS, GenerativeEvaluation
 from catena.tasks.converse.generator import ResponseGenerator
 from catena.tasks.converse.model import (
@@ -57,6 +57,7 @@ from catena.tasks.converse.predict import ResponsePrediction, ScoredResponse
 from catena.tasks.converse.ranking import Groups
 from catena.tasks.converse.task import ConverseTask
 from catena.tasks.neural import Dataset, NeuralTask
+from catena.tasks.word_vectors import initial_vectors
 from catena.training.device import choose_device
 from catena.training.task import BatchLoss
 
@@ -129,7 +130,7 @@ class GenerativeTask(
         ngram = NgramModel.train_ids([one[:-1].tolist() for one in ids], encoding.vocabulary, _ngram_order(config))
         counts = np.bincount(np.concatenate(ids), minlength=ngram.v)
         origin.randomness.seed_torch("weights")
-        task = cls(config, encoding, _build_network(config, encoding, counts.tolist(), read_vectors=True), ngram)
+        task = cls(config, encoding, _build_network(config, encoding, counts.tolist(), report), ngram)
         task.more_distractors = distinct_responses(train)
         report.append(f"{len(encoding.vocabulary):,} symbols; n-grams of {len(ids):,} turns for comparison")
         return task
@@ -148,7 +149,7 @@ class GenerativeTask(
     def build_network(
         cls, config: ConverseConfig, encoding: TurnEncoding, report: list[str] | None = None
     ) -> nn.Module:
-        return _build_network(config, encoding, encoding.vocabulary.counts, read_vectors=report is not None)
+        return _build_network(config, encoding, encoding.vocabulary.counts, report)
 
     @classmethod
     def load(cls, config: ConverseConfig, checkpoint: Checkpoint, device: str) -> Self:
@@ -303,7 +304,7 @@ class GenerativeTask(
 
 
 def _build_network(
-    config: ConverseConfig, encoding: TurnEncoding, counts: Sequence[int], *, read_vectors: bool
+    config: ConverseConfig, encoding: TurnEncoding, counts: Sequence[int], report: list[str] | None
 ) -> nn.Module:
     """The network of a config, initialized by torch's global generator.
 
@@ -311,12 +312,11 @@ def _build_network(
         config: the config of the run.
         encoding: the tokenizer and vocabulary.
         counts: frequency of each id in train.
-        read_vectors: start from the word vectors of the config, if it names a file.
+        report: as in :func:`~catena.tasks.word_vectors.initial_vectors`.
     """
     settings, vocabulary = config.model, encoding.vocabulary
     if isinstance(settings, GenerativeConfig):
-        matrix, known = word_vectors(settings.network.embedding, vocabulary, read_vectors)
-        vectors = None if matrix is None or known is None else (matrix, known)
+        vectors = initial_vectors(settings.network.embedding, vocabulary, report)
         return build_neural(settings.network, vocabulary, counts, begin=MARKS[0], vectors=vectors)
     assert isinstance(settings, Seq2SeqResponseConfig)
     never = (PAD, encoding.begin, encoding.me, encoding.you)

@@ -13,23 +13,26 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from catena.data.examples import Text
+from catena.data.vocabulary import Vocabulary
 from catena.errors import CatenaError, CheckpointError, DataError
-from catena.lm.base import AutoregressiveLM
+from catena.lm.base import BEGIN_SYMBOL, END_SYMBOL, AutoregressiveLM
 from catena.lm.neural import EncodedPrefix, NeuralLanguageModel
+from catena.lm.neural_build import build_masked, build_neural
 from catena.lm.neural_masked import MaskedLanguageModel
 from catena.randomness import Randomness
 from catena.shapes import mask_from_lengths
 from catena.tasks.base import Origin
 from catena.tasks.lm.batches import ContiguousEpoch, LmBatch, SentenceEpoch, WindowEpoch, as_stream
-from catena.tasks.lm.config import LmConfig, LmOptions, ObjectiveConfig
-from catena.tasks.lm.data import LmData, TextPart, encode_texts, prepare_text
+from catena.tasks.lm.config import LmConfig, LmMixtureConfig, LmOptions, NgramConfig, ObjectiveConfig
+from catena.tasks.lm.data import TextPart, encode_texts, prepare_text
 from catena.tasks.lm.encoding import LmEncoding, load_encoding
 from catena.tasks.lm.evaluation import LmEvaluation
-from catena.tasks.lm.model import build_network, read_embedding_rows
 from catena.tasks.lm.predict import ScoredText
+from catena.tasks.lm.sound.config import WaveNetLMConfig
 from catena.tasks.lm.task import LmTask
 from catena.tasks.neural import Dataset, NetworkTraining, NeuralTask
 from catena.tasks.sources import Sources
+from catena.tasks.word_vectors import initial_vectors
 from catena.training.task import BatchLoss, EpochPlan
 
 
@@ -60,7 +63,7 @@ class NeuralLmTask(NeuralTask[LmConfig, Text, ScoredText, LmOptions], LmTask):  
         encoding = cls.load_encoding(config, origin.folder) if origin.folder else None
         data = prepare_text(config, sources, encoding)
         origin.randomness.seed_torch("weights")
-        network = _new_network(config, data)
+        network = build_network(config, data.encoding.vocabulary, data.counts, data.lines)
         task = family(config, data.encoding, network)
         if task.config.order == "sentences" and not len(task._trainable(data.train)):
             raise DataError("Every training line is longer than data.max_length. Raise it.")
@@ -229,9 +232,26 @@ class MaskedEvaluation(LmEvaluation):
         return {"perplexity": math.exp(min(mean, 700.0)), "nats_per_token": mean}
 
 
-def _new_network(config: LmConfig, data: LmData) -> nn.Module:
-    vectors = read_embedding_rows(config, data.encoding.vocabulary)
-    return build_network(config, data.encoding.vocabulary, data.counts, vectors)
+def build_network(
+    config: LmConfig, vocabulary: Vocabulary, counts: Sequence[int] | None = None, report: list[str] | None = None
+) -> NeuralLanguageModel | MaskedLanguageModel:
+    """The network of a config, with random weights.
+
+    Args:
+        config: the config of a neural model.
+        vocabulary: the vocabulary of the model.
+        counts: frequency of each id in train. A saved model may be rebuilt with the counts of the vocabulary, which
+            lack the end symbols: the values derived from the true counts are among its weights.
+        report: as in :func:`~catena.tasks.word_vectors.initial_vectors`.
+    """
+    settings = config.model
+    assert not isinstance(settings, NgramConfig | LmMixtureConfig | WaveNetLMConfig)
+    counts = vocabulary.counts if counts is None else counts
+    vectors = initial_vectors(settings.embedding, vocabulary, report)
+    if config.objective.kind == "masked":
+        return build_masked(settings, vocabulary, counts, vectors=vectors)
+    begin = BEGIN_SYMBOL if config.order == "sentences" else END_SYMBOL
+    return build_neural(settings, vocabulary, counts, begin=begin, vectors=vectors)
 
 
 def penalty(read: EncodedPrefix, settings: ObjectiveConfig, real: Bool[Tensor, "b t"] | None) -> Tensor | float:

@@ -25,9 +25,8 @@ from torch import Tensor, nn
 from catena.randomness import Randomness
 from catena.tasks.base import DataParts, Origin, by_length
 from catena.tasks.classify.config import NeuralClassifierConfig
-from catena.tasks.classify.encoding import Encoding, TokenEncoding
+from catena.tasks.classify.encoding import TokenEncoding
 from catena.tasks.classify.model import build_model
-from catena.tasks.classify.vectors import InitialVectors, blank_vectors, word_vectors
 from catena.tasks.neural import Dataset, NetworkTraining, NeuralTask
 from catena.tasks.regress.config import RegressConfig, RegressOptions
 from catena.tasks.regress.data import RegressExample
@@ -36,6 +35,7 @@ from catena.tasks.regress.evaluation import RegressEvaluation
 from catena.tasks.regress.predict import ValuePrediction
 from catena.tasks.regress.task import Gaussians, RegressTask, describe_parts, keep_usable
 from catena.tasks.sources import Sources
+from catena.tasks.word_vectors import initial_vectors
 from catena.training.task import BatchLoss, EpochPlan
 
 _SHOWN = 3
@@ -123,14 +123,6 @@ def gaussian_loss(
     return 0.5 * (log_variance + (values - mean) ** 2 * torch.exp(-log_variance)).mean()
 
 
-def _initial_vectors(config: RegressConfig, texts: Encoding, report: list[str] | None) -> InitialVectors | None:
-    """The word vectors of a file, for a new network; zeros if its weights are loaded afterwards."""
-    if not (isinstance(config.model, NeuralClassifierConfig) and isinstance(texts, TokenEncoding)):
-        return None
-    embedding = config.model.embedding
-    return blank_vectors(embedding, texts.size) if report is None else word_vectors(embedding, texts, report)
-
-
 class NeuralRegressTask(NeuralTask[RegressConfig, RegressExample, ValuePrediction, RegressOptions], RegressTask):
     """A network with a Gaussian output."""
 
@@ -170,9 +162,10 @@ class NeuralRegressTask(NeuralTask[RegressConfig, RegressExample, ValuePredictio
         cls, config: RegressConfig, encoding: RegressEncoding, report: list[str] | None = None
     ) -> GaussianNetwork:
         n_outputs = 2 if config.output.variance == "learned" else 1
-        text = None
+        text = vectors = None
         if encoding.texts is not None:
-            vectors = _initial_vectors(config, encoding.texts, report)
+            if isinstance(config.model, NeuralClassifierConfig) and isinstance(encoding.texts, TokenEncoding):
+                vectors = initial_vectors(config.model.embedding, encoding.texts.vocabulary, report)
             text = build_model(config.encoder_config(), encoding.texts.size, n_outputs, vectors)
         sizes = (len(encoding.names), *config.output.hidden, n_outputs)
         return GaussianNetwork(text, build_number_network(sizes) if encoding.names else None)

@@ -20,7 +20,8 @@ from catena.tasks.tag.structures import (
 )
 from catena.tasks.tag.tag_set import TagSet
 from catena.tasks.word_inputs.encoding import WordBatch, WordEncoding
-from catena.tasks.word_inputs.model import SentenceEncoder, WordVectorRows, build_sentence_encoder
+from catena.tasks.word_inputs.model import SentenceEncoder, build_sentence_encoder
+from catena.tasks.word_vectors import WordVectorRows
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,8 @@ from catena.tasks.tag.predict import TagPrediction
 from catena.tasks.tag.segments import SemiMarkovStructure
 from catena.tasks.tag.tag_set import TagSet
 from catena.tasks.word_inputs.encoding import WordEncoding
-from catena.tasks.word_inputs.model import word_vectors
 from catena.tasks.word_inputs.task import WordTask
+from catena.tasks.word_vectors import initial_vectors
 from catena.training.task import BatchLoss
 
 _SAMPLES, _WIDTH = 3, 90
@@ -52,7 +52,7 @@ class NeuralTagTask(WordTask[TagConfig, TaggedSentence, TagPrediction, TagOption
     @classmethod
     def build_network(cls, config: TagConfig, encoding: TagEncoding, report: list[str] | None = None) -> nn.Module:
         settings = _settings(config)
-        vectors = word_vectors(settings.words, encoding.words, report) if report is not None else None
+        vectors = initial_vectors(settings.words.embedding, encoding.words.words, report)
         return build_model(settings, encoding.words, encoding.tags, vectors)
 
     def usable(self, example: TaggedSentence) -> TaggedSentence | str:

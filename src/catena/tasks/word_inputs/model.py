@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from catena.data.readers.vectors import read_word_vectors
 from catena.data.vocabulary import PAD, UNK
 from catena.embeddings.characters import CharacterEmbedding, build_characters
 from catena.embeddings.table import Embedding, EmbeddingTable, build_embedding
@@ -20,9 +18,7 @@ from catena.encoders.dropout import Dropout
 from catena.lm.base import BEGIN_SYMBOL
 from catena.tasks.word_inputs.config import WordInputConfig
 from catena.tasks.word_inputs.encoding import WordBatch, WordEncoding
-
-WordVectorRows = tuple[Float[Tensor, "v d"], Tensor]
-"""A vector for each word of the vocabulary, and a mask of the words in the file."""
+from catena.tasks.word_vectors import WordVectorRows, initial_vectors
 
 
 @runtime_checkable
@@ -130,9 +126,7 @@ def build_reader(
         vectors: pretrained vectors for embedding modes other than random; zeros if None, for weights loaded later.
     """
     n = len(encoding.words)
-    if vectors is None and settings.embedding.mode != "random":
-        vectors = torch.zeros(n, settings.embedding.d), torch.zeros(n, dtype=torch.bool)
-    matrix, known = vectors if vectors is not None else (None, None)
+    matrix, known = vectors or initial_vectors(settings.embedding, encoding.words, None) or (None, None)
     embedding = build_embedding(settings.embedding, n, matrix=matrix, known=known)
     characters = None
     if encoding.characters is not None:
@@ -154,18 +148,6 @@ def build_sentence_encoder(
     reader = build_reader(settings.words, encoding, vectors)
     encoder = build_encoder(settings.encoder, reader.d_out)
     return SentenceEncoder(reader, encoder, Dropout(settings.dropout, time=1 if settings.locked else None))
-
-
-def word_vectors(settings: WordInputConfig, encoding: WordEncoding, report: list[str]) -> WordVectorRows | None:
-    """The vectors of the file that a config names, or None. A line about their coverage is added to ``report``."""
-    path = settings.embedding.vectors
-    if settings.embedding.mode == "random" or path is None:
-        return None
-    rows, found = read_word_vectors(Path(path), encoding.words.symbols, settings.embedding.d)
-    known = torch.from_numpy(found)
-    percent = 100 * float(known.float().mean())
-    report.append(f"{path}: vectors for {int(known.sum()):,} words, {percent:.1f} % of the vocabulary")
-    return torch.from_numpy(rows), known
 
 
 def _unknown_probabilities(settings: WordInputConfig, encoding: WordEncoding) -> Float[Tensor, " v"]:

@@ -15,7 +15,7 @@ from catena.encoders.tree_recursive import MatrixVectorNetwork
 from catena.tasks.classify.config import ClassifyConfig
 from catena.tasks.classify.tree_config import TreeClassifierConfig, TreeLSTMClassifierConfig
 from catena.tasks.classify.trees.batch import WordTrees
-from catena.tasks.classify.vectors import InitialVectors
+from catena.tasks.word_vectors import WordVectorRows
 
 
 class TreeClassifier(nn.Module):
@@ -59,7 +59,7 @@ class TreeClassifier(nn.Module):
 
 
 def build_tree_model(
-    config: ClassifyConfig, n_ids: int, n_classes: int, vectors: InitialVectors | None = None
+    config: ClassifyConfig, n_ids: int, n_classes: int, vectors: WordVectorRows | None = None
 ) -> TreeClassifier:
     """The model that a config describes, for ``n_ids`` ids and ``n_classes`` classes."""
     settings = config.model

@@ -36,8 +36,8 @@ from catena.tasks.classify.trees.model import TreeClassifier, build_tree_model
 from catena.tasks.classify.trees.predict import TreePrediction
 from catena.tasks.classify.trees.reading import TreeReader
 from catena.tasks.classify.trees.shape import TreeShape, relabel_tree
-from catena.tasks.classify.vectors import blank_vectors, word_vectors
 from catena.tasks.neural import Dataset, NeuralTask
+from catena.tasks.word_vectors import initial_vectors
 from catena.training.task import BatchLoss
 
 if TYPE_CHECKING:
@@ -143,11 +143,7 @@ class TreeTask(NeuralTask[ClassifyConfig, Tree, TreePrediction, ClassifyOptions]
         cls, config: ClassifyConfig, encoding: ClassifyEncoding, report: list[str] | None = None
     ) -> TreeClassifier:
         assert isinstance(encoding.texts, TokenEncoding)
-        embedding = _settings(config).embedding
-        if report is None:
-            vectors = blank_vectors(embedding, encoding.texts.size)
-        else:
-            vectors = word_vectors(embedding, encoding.texts, report)
+        vectors = initial_vectors(_settings(config).embedding, encoding.texts.vocabulary, report)
         return build_tree_model(config, encoding.texts.size, len(encoding.names), vectors)
 
     def encode(self, examples: Sequence[Tree], *, gold: bool = True) -> TreeRows:

@@ -21,7 +21,8 @@ from catena.encoders.dropout import Dropout
 from catena.encoders.init import orthogonal_
 from catena.tasks.parse.dependency.config import BiaffineParserConfig
 from catena.tasks.word_inputs.encoding import WordBatch, WordEncoding
-from catena.tasks.word_inputs.model import SentenceEncoder, WordVectorRows, build_sentence_encoder
+from catena.tasks.word_inputs.model import SentenceEncoder, build_sentence_encoder
+from catena.tasks.word_vectors import WordVectorRows
 
 
 class Biaffine(nn.Module):

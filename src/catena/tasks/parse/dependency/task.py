@@ -46,9 +46,9 @@ from catena.tasks.parse.predict import DependencyPrediction, set_tree
 from catena.tasks.parse.task import NeuralParseTask, ParseRows, describe_sizes
 from catena.tasks.word_inputs.config import WordInputConfig
 from catena.tasks.word_inputs.encoding import WordBatch, WordEncoding
-from catena.tasks.word_inputs.model import word_vectors
 from catena.tasks.word_inputs.sentences import to_sentence
 from catena.tasks.word_inputs.task import WordTask
+from catena.tasks.word_vectors import initial_vectors
 from catena.training.task import BatchLoss
 
 RELATIONS = "relations.json"
@@ -159,7 +159,7 @@ class DependencyTask(
         cls, config: ParseConfig, encoding: DependencyEncoding, report: list[str] | None = None
     ) -> BiaffineParser:
         settings = _settings(config)
-        vectors = word_vectors(settings.words, encoding.words, report) if report is not None else None
+        vectors = initial_vectors(settings.words.embedding, encoding.words.words, report)
         return build_parser(settings, encoding.words, len(encoding.relations), vectors)
 
     def usable(self, example: DependencyExample) -> DependencyExample | str:

@@ -19,7 +19,8 @@ from torch.nn import functional as F
 
 from catena.tasks.parse.constituency.config import SpanParserConfig
 from catena.tasks.word_inputs.encoding import WordBatch, WordEncoding
-from catena.tasks.word_inputs.model import SentenceEncoder, WordVectorRows, build_sentence_encoder
+from catena.tasks.word_inputs.model import SentenceEncoder, build_sentence_encoder
+from catena.tasks.word_vectors import WordVectorRows
 
 
 class SpanScores(NamedTuple):

@@ -36,9 +36,9 @@ from catena.tasks.parse.data import TreeExample
 from catena.tasks.parse.predict import ConstituencyPrediction
 from catena.tasks.parse.task import NeuralParseTask, ParseRows
 from catena.tasks.word_inputs.encoding import WordBatch, WordEncoding
-from catena.tasks.word_inputs.model import word_vectors
 from catena.tasks.word_inputs.sentences import Sentence
 from catena.tasks.word_inputs.task import WordTask
+from catena.tasks.word_vectors import initial_vectors
 from catena.training.task import BatchLoss
 
 _SPANS_AT_ONCE = 400_000
@@ -98,7 +98,7 @@ class SpanTask(
     @classmethod
     def build_network(cls, config: ParseConfig, encoding: SpanEncoding, report: list[str] | None = None) -> SpanParser:
         settings, names = _settings(config), encoding.names
-        vectors = word_vectors(settings.words, encoding.words, report) if report is not None else None
+        vectors = initial_vectors(settings.words.embedding, encoding.words.words, report)
         return build_span_parser(settings, encoding.words, len(names.chains) + 1, len(names.tags), vectors)
 
     def usable(self, example: TreeExample) -> TreeExample | str:
