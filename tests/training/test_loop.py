@@ -210,6 +210,23 @@ def test_last_evaluation_fits_into_max_time(monkeypatch: pytest.MonkeyPatch) -> 
     assert (outcome.reason, outcome.seconds) == ("max_time", 10.0)
 
 
+def test_learning_rate_reaches_its_end_when_the_time_limit_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten steps of one second fit into the time, of the hundred that the schedule plans."""
+    now = [0.0]
+    monkeypatch.setattr("catena.training.clock.time.monotonic", lambda: now[0])
+
+    class Slow(TinyTask):
+        def loss(self, batch: Batch) -> BatchLoss:
+            now[0] += 1
+            return super().loss(batch)
+
+    recorder = Recorder()
+    settings = TrainingConfig(learning_rate=1.0, max_time="10s", max_steps=100, schedule="linear", eval_every=5)
+    outcome = train(Slow(), settings, None, Randomness(0), recorder)
+    assert (outcome.reason, outcome.steps) == ("max_time", 10)
+    assert [event.progress.rate for event in recorder.evaluations] == pytest.approx([0.5, 0.01], abs=0.02)
+
+
 def test_ties_are_broken_by_second_score() -> None:
     class Coarse(TinyTask):
         ties = "other"

@@ -43,6 +43,16 @@ def test_quarter_cosine_is_the_first_quarter_of_a_wave() -> None:
     assert rates(5, schedule="quarter_cosine", warmup_steps=2) == pytest.approx(expected)
 
 
+def test_elapsed_time_lowers_the_rate_of_schedules_that_end() -> None:
+    settings = TrainingConfig(learning_rate=2.0, max_steps=11, schedule="linear", warmup_steps=2)
+    schedule = build_schedule(settings, 11)
+    assert schedule.rate(4, 0.1) == schedule.rate(4), "the steps are ahead of the time"
+    assert schedule.rate(4, 0.5) == schedule.rate(6)
+    assert schedule.rate(4, 1.0) == schedule.rate(4, 3.0) == schedule.rate(11) > 0
+    assert schedule.rate(1, 0.5) == 1.0, "the warm-up goes by steps"
+    assert build_schedule(TrainingConfig(learning_rate=2.0), None).rate(4, 0.9) == 2.0
+
+
 @pytest.mark.parametrize("name", ["linear", "cosine", "quarter_cosine"])
 def test_rate_stays_zero_after_last_step(name: str) -> None:
     assert factor(name, 11, 0, 10) == 0.0

@@ -78,8 +78,8 @@ class TrainingConfig(Config):
 
     schedule: Literal["constant", "inverse_sqrt", "cosine", "quarter_cosine", "linear", "plateau"] = "constant"
     """Learning rate after the warm-up: constant; 1/sqrt(step); decay to zero after the last step by a cosine, by its
-    first quarter, which stays high for longer, or linearly; or plateau, which multiplies it by plateau_factor when the
-    metric stops improving."""
+    first quarter, which stays high for longer, or linearly, and also with the time if max_time comes first; or plateau,
+    which multiplies it by plateau_factor when the metric stops improving."""
     warmup_steps: int = Field(0, ge=0)
     """Steps in which the learning rate increases linearly to its peak."""
     plateau_factor: float = Field(0.5, gt=0, lt=1)

@@ -173,11 +173,13 @@ class TrainingLoop:
             return "max_steps"
         if settings.max_epochs is not None and state.epoch > settings.max_epochs:
             return "max_epochs"
-        # The last evaluation must fit into the time limit too. It takes about as long as the previous one.
-        spent = self.clock.seconds() + self.evaluation_seconds
-        if self.max_seconds is not None and state.step and spent >= self.max_seconds:
-            return "max_time"
-        return ""
+        return "max_time" if state.step and self._elapsed() >= 1 else ""
+
+    def _elapsed(self) -> float:
+        """The elapsed fraction of the time limit, into which the last evaluation must fit too."""
+        if self.max_seconds is None:
+            return 0.0
+        return (self.clock.seconds() + self.evaluation_seconds) / self.max_seconds  # as long as the previous one
 
     def _out_of_patience(self) -> str:
         patience = self.settings.patience
@@ -225,7 +227,7 @@ class TrainingLoop:
         state.batch = i + 1
         with memory_advice(self.task, "updating the weights"):
             # So far the gradients are a sum in which the first batch has weight 1. Make it a mean over all items.
-            self.updater.step(self.schedule.rate(state.step + 1), weight=first_items / items)
+            self.updater.step(self.schedule.rate(state.step + 1, self._elapsed()), weight=first_items / items)
         state.step += 1
         self.averaging.after_step()
         if self.device.type == "cpu":
@@ -244,7 +246,7 @@ class TrainingLoop:
         self.losses.clear()
 
     def _divergence(self, step: int, value: float) -> str:
-        rate = self.schedule.rate(step)
+        rate = self.schedule.rate(step, self._elapsed())
         saved = max(self.state.kept, default=0)
         left = f" The checkpoint of step {saved} was saved before." if saved and self.run else ""
         return (
@@ -396,7 +398,7 @@ class TrainingLoop:
             steps=self.last_step,
             epoch=state.epoch - (state.batch == 0 and state.epoch > 1),
             loss=state.loss_sum / state.loss_items if state.loss_items else math.nan,
-            rate=self.schedule.rate(max(state.step, 1)),
+            rate=self.schedule.rate(max(state.step, 1), self._elapsed()),
             tokens_per_second=self.clock.speed(state.tokens),
             seconds_left=self._seconds_left(),
         )

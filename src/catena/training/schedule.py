@@ -13,7 +13,8 @@ quarter_cosine     :math:`\cos \frac\pi 2 (1 - p)`        its first quarter
 plateau            :attr:`Plateau.reached`
 =================  ===========================================================================
 
-p decreases from 1 at the end of the warm-up to 0 one step after the last, so that no step has rate 0.
+p decreases from 1 at the end of the warm-up to 0 one step after the last, so that no step has rate 0. With a time
+limit, s is at least 1 plus the elapsed fraction of the time times T - 1, so that p falls even if the time ends first.
 """
 
 from __future__ import annotations
@@ -67,10 +68,17 @@ class LearningRateSchedule:
     last: int | None
     plateau: Plateau
 
-    def rate(self, step: int) -> float:
-        """The learning rate of a step. The first step is 1."""
+    def rate(self, step: int, elapsed: float = 0.0) -> float:
+        """The learning rate of a step.
+
+        Args:
+            step: the step; the first is 1.
+            elapsed: the elapsed fraction of the time limit; 0 without a limit.
+        """
         peak = self.settings.learning_rate
         assert peak is not None, "the settings fill it in"
+        if self.last is not None and self.settings.schedule in ENDING_SCHEDULES and step > self.settings.warmup_steps:
+            step = max(step, 1 + math.floor(min(elapsed, 1.0) * (self.last - 1)))
         now = peak * factor(self.settings.schedule, step, self.settings.warmup_steps, self.last)
         return now * self.plateau.reached
 

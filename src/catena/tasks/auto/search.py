@@ -68,8 +68,9 @@ _UNUSED = 0.1
 _EVALUATIONS = 20
 _EVALUATING = 0.15
 """Number of evaluations of the last candidates, and the fraction of their time that these may take."""
-_STEPS_SAFETY = 0.95
-"""Fraction of the remaining steps, by the speed so far, at which the learning rate reaches 0."""
+_STEPS_MARGIN = 1.5
+"""The last step, relative to the steps that the speed so far allows. The learning rate falls with the time too, so it
+reaches 0 even if the machine becomes slower."""
 
 
 def search_model(
@@ -272,12 +273,13 @@ class _Search:
         if not trial.is_network or not trial.speed:
             return self._slice(trial, trial.seconds + left)
         n, steps = self._affordable(trial, left)
-        return self._slice(trial, trial.seconds + left, trial.steps + steps, n) if steps > 0 else None
+        steps = trial.steps + math.ceil(_STEPS_MARGIN * steps)
+        return self._slice(trial, trial.seconds + left, steps, n) if steps > trial.steps else None
 
     def _affordable(self, trial: Trial, left: float) -> tuple[int, int]:
         """The number of evaluations, which take a small part of the time, and the steps for the rest."""
         n = max(2, min(_EVALUATIONS, int(_EVALUATING * left / max(trial.evaluation, 1e-9))))
-        return n, int(_STEPS_SAFETY * trial.speed * (left - n * trial.evaluation))
+        return n, int(trial.speed * (left - n * trial.evaluation))
 
     def _refit(self, leader: Trial, interruption: Interruption) -> None:
         """Train the best candidate again, from scratch on train and dev, if there is time for most of its steps."""
