@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import resource
 import shutil
 import subprocess
 import sys
@@ -70,6 +71,25 @@ SETS = (
         "ud_czech_cltt/cs_cltt-ud-test.conllu",
         "\n\n",
     ),
+    DataSet("WNUT-17", "tag", "f1", "wnut17_ner/wnut17-train.conll", "wnut17_ner/wnut17-test.conll", "\n\n"),
+    DataSet(
+        "CLTT lemmas",
+        "tag",
+        "accuracy",
+        "ud_czech_cltt/cs_cltt-ud-train.conllu",
+        "ud_czech_cltt/cs_cltt-ud-test.conllu",
+        "\n\n",
+        options=("--tags-column", "lemma"),
+    ),
+    DataSet(
+        "EWT lemmas",
+        "tag",
+        "accuracy",
+        "ud_english_ewt/en_ewt-ud-train-full.conllu",
+        "ud_english_ewt/en_ewt-ud-test.conllu",
+        "\n\n",
+        options=("--tags-column", "lemma"),
+    ),
     DataSet(
         "EWT",
         "parse",
@@ -86,6 +106,7 @@ SETS = (
         "ud_czech_cltt/cs_cltt-ud-test.conllu",
         "\n\n",
     ),
+    DataSet("PTB sample", "parse", "f1", "ptb_sample_brackets/wsj_0001-0199.mrg"),
     DataSet("CMUdict", "transduce", "word_error", "cmudict/cmudict.dict"),
     DataSet(
         "Arabic names",
@@ -139,7 +160,7 @@ class Cells:
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
         self.rows = [json.loads(line) for line in lines]
 
-    def get(self, key: dict[str, object], compute: Callable[[], dict[str, float]]) -> None:
+    def get(self, key: dict[str, object], compute: Callable[[], dict[str, object]]) -> None:
         """Compute a cell and store it, unless it is there."""
         if any(row["key"] == key for row in self.rows):
             return
@@ -156,7 +177,10 @@ class Cells:
             key = row["key"]
             place = key["data"], key["size"], str(key["minutes"])
             score = "failed" if row["score"] is None else f"{row['score']:.4f}"
-            found.setdefault(place, {})[key["model"]] = f"{score} ({row['seconds']:.0f} s)"
+            winner = f"{row['winner']}, " if "winner" in row else ""
+            found.setdefault(place, {})[key["model"]] = (
+                f"{score} ({winner}{row['seconds']:.0f} s, {row['cpu']:.0f} s of CPU)"
+            )
         for place, models in found.items():
             print(*place, *(f"{name} {text}" for name, text in sorted(models.items())), sep="  ")
 
@@ -215,16 +239,33 @@ def write_columns(rows: list[tuple[str, ...]], sources: list[Path], folder: Path
 
 def measure(
     data: DataSet, train: list[Path], test: list[Path], options: tuple[str, ...], run: Path
-) -> dict[str, float]:
+) -> dict[str, object]:
     """Train with some options, and score the test file."""
-    began = time.monotonic()
+    began, before = time.monotonic(), cpu_seconds()
     pair = ["--target", str(train[1])] if len(train) == 2 else []
     catena("train", data.task, str(train[0]), *pair, *data.options, *options, "-q", "-o", str(run))
-    seconds = time.monotonic() - began
+    seconds, cpu = time.monotonic() - began, cpu_seconds() - before
     other = ["--target", str(test[1])] if len(test) == 2 else []
     said = catena("evaluate", str(run), str(test[0]), *other, "--format", "json")
     scores = json.loads(said)["scores"] if said else {}
-    return {"score": scores.get(data.metric), "seconds": seconds}
+    return {"score": scores.get(data.metric), "seconds": seconds, "cpu": cpu, **describe_search(run)}
+
+
+def cpu_seconds() -> float:
+    """CPU time of all programs that were run so far."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def describe_search(run: Path) -> dict[str, object]:
+    """The trials of a search, as the run stores them."""
+    path = run / "search.json"
+    if not path.exists():
+        return {}
+    record = json.loads(path.read_text(encoding="utf-8"))
+    keys = ("name", "status", "seconds", "overhead", "steps", "best_step", "scores", "evaluation", "note")
+    trials = [{key: trial[key] for key in keys} for trial in record["trials"]]
+    return {"winner": record["winner"], "refit": record["refit"], "n_dev": record["n_dev"], "trials": trials}
 
 
 def catena(*words: str) -> str:

@@ -17,6 +17,7 @@ from catena.tasks.auto.table import (
     implied_kind,
     merge,
     read_candidates,
+    simplest_values,
     suitable,
 )
 from catena.tasks.spec import TASKS, get_spec
@@ -115,3 +116,11 @@ def test_merge_replaces_sections_of_another_kind() -> None:
     }
     assert merge(lower, {"model": {"kind": "mlp"}})["model"] == {"kind": "mlp"}
     assert lower["model"]["deep"] == {"a": 1, "b": 2}
+
+
+def test_simplest_values_keep_a_named_model_and_skip_models_that_lack_an_option() -> None:
+    spec = get_spec("tag")
+    assert simplest_values(spec, {})["model"]["kind"] == "features"
+    assert simplest_values(spec, {"model": {"kind": "hmm"}}) == {"model": {"kind": "hmm"}}
+    found = simplest_values(spec, {"training": {"weight_decay": 0.1}})  # features have their own penalty
+    assert (found["model"]["kind"], found["training"]["weight_decay"]) == ("neural", 0.1)

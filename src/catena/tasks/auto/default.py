@@ -24,7 +24,7 @@ def default_values(spec: TaskSpec, values: Mapping[str, Any]) -> tuple[dict[str,
         spec: the task.
         values: the config values that the user set.
     """
-    from catena.tasks.auto.trials import examine
+    from catena.tasks.auto.trials import count_examples
 
     unchanged = dict(values), ""
     if "model" in values or not any(candidate.default[1] for candidate in read_candidates(spec.name)):
@@ -33,7 +33,7 @@ def default_values(spec: TaskSpec, values: Mapping[str, Any]) -> tuple[dict[str,
         config: Any = parse(spec.config_class(), values)
         if not all(path.is_file() for path in config.data.files().values()):
             return unchanged
-        size = examine(spec.name, values)
+        size = count_examples(spec.name, values)
         found = default_candidate(spec, values, size)
         if found is None:
             return unchanged

@@ -23,6 +23,7 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -158,6 +159,18 @@ def default_candidate(spec: TaskSpec, values: Mapping[str, Any], size: DataSize)
     """The candidate that is the default of a task for the size of the data, or None."""
     kind = implied_kind(spec, values)
     return next((one for one in read_candidates(spec.name) if one.is_default(size, kind)), None)
+
+
+def simplest_values(spec: TaskSpec, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values with the simplest model that they fit, for data of any size; unchanged if they name or fit none."""
+    kind = implied_kind(spec, values)
+    for candidate in read_candidates(spec.name) if "model" not in values else ():
+        merged = merge(candidate.config, values)
+        with suppress(ConfigError):
+            parse(spec.config_class(), merged)
+            if candidate.kind in ("", kind):
+                return merged
+    return dict(values)
 
 
 def implied_kind(spec: TaskSpec, values: Mapping[str, Any]) -> str:

@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
@@ -24,7 +24,7 @@ from typing import Any
 
 from catena.config import parse
 from catena.errors import CatenaError
-from catena.tasks.auto.table import DataSize
+from catena.tasks.auto.table import DataSize, simplest_values
 from catena.tasks.spec import get_spec
 from catena.training.report import RunResult, SilentReporter
 
@@ -180,7 +180,7 @@ def run_job(job: Job) -> Outcome | DataSize:
     """Do a job. Errors of training are outcomes, so that the search continues with other candidates."""
     try:
         if isinstance(job, CountJob):
-            return examine(job.task, job.values)
+            return replace(count_examples(job.task, job.values), has_gpu=_has_gpu(job))
         return _train(job) if isinstance(job, Slice) else _conclude(job)
     except CatenaError as error:
         return Outcome("failed", lines=(str(error),))
@@ -190,18 +190,24 @@ def run_job(job: Job) -> Outcome | DataSize:
         return Outcome("failed", lines=(f"{type(error).__name__}: {error}",))
 
 
-def examine(task: str, values: Mapping[str, Any]) -> DataSize:
-    """Count the examples of the files of a config."""
-    from catena.tasks.sources import Sources
+def _has_gpu(job: CountJob) -> bool:
     from catena.training.device import choose_device
 
-    config: Any = parse(get_spec(task).config_class(), values)
-    family = get_spec(task).family(config)
+    config: Any = parse(get_spec(job.task).config_class(), job.values)
+    return choose_device(config.machine.device).type != "cpu"
+
+
+def count_examples(task: str, values: Mapping[str, Any]) -> DataSize:
+    """Count the examples of the files of a config, as the simplest candidate reads them, which may need no torch."""
+    from catena.tasks.sources import Sources
+
+    spec = get_spec(task)
+    config: Any = parse(spec.config_class(), simplest_values(spec, values))
+    family = spec.family(config)
     sources: Sources[Any] = Sources(family, config)
-    has_gpu = choose_device(config.machine.device).type != "cpu"
     words = [len(family.split_key(example).split()) for example in sources.read("train")] if "train" in sources else []
     n_dev, n_test = (sum(1 for _ in sources.read(part)) if part in sources else 0 for part in ("dev", "test"))
-    return DataSize(len(words), n_dev, sum(words), has_gpu, n_test)
+    return DataSize(len(words), n_dev, sum(words), n_test=n_test)
 
 
 def _train(job: Slice) -> Outcome:
