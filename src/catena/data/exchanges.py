@@ -15,7 +15,7 @@ In tables, the turns of a context are separated by ``__eot__``, as in the Ubuntu
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
@@ -29,9 +29,9 @@ from catena.data.readers import dialogue_lines
 from catena.data.readers.dialogue_lines import END_OF_UTTERANCE, may_be_speaker
 from catena.data.readers.format import UNKNOWN
 from catena.data.readers.layout import find_layout
-from catena.data.readers.rows import NO_RECORDS
+from catena.data.readers.rows import Row
 from catena.data.readers.sample import Sample, take_sample
-from catena.data.reading import DamagedRecords, ReadCounter
+from catena.data.reading import DamagedRecords, ReadCounter, parse_rows
 from catena.data.records import RecordFile, open_records
 from catena.data.roles import CONTEXT_COLUMNS, RESPONSE_COLUMNS, SOURCE, TARGET, TURN_COLUMNS, find_column, find_pair
 from catena.data.tables import Table, open_table
@@ -256,58 +256,63 @@ def _whole(response: str) -> str:
     return " ".join(split_turns(response))
 
 
-# --- JSON -------------------------------------------------------------------------------------------------------------
+# --- JSON and lines ---------------------------------------------------------------------------------------------------
 
 
 def _read_responses(table: Table, counter: ReadCounter | None) -> Iterator[Exchange]:
     """A context, as a list of turns or one string, and its responses."""
-    damaged = DamagedRecords(table.path, counter, "Give every record a context and a response.")
-    for row in table.rows(None):
-        if row.problem in NO_RECORDS or (row.problem is not None and not row.damaged):
-            continue
-        damaged.saw()
+
+    def parse(row: Row) -> Exchange:
         values = row.values
         context = next((values[key] for key in CONTEXT_COLUMNS if values.get(key)), None)
         if "instruction" in values and isinstance(context, str) and isinstance(values.get("input"), str):
             context = f"{context} {values['input']}"  # the instruction and its input, as in Alpaca
         good = next((values[key] for key in _GOOD if values.get(key) is not None), None)
         wrong = values.get("distractors", values.get("random_negative_responses", []))
-        try:
-            if context is None or good is None:
-                raise ValueError("without a context or a response")
-            turns = split_turns(context) if isinstance(context, str) else _texts(context)
-            hard = _texts(values.get("adversarial_negative_responses", []))
-            responses = _texts([good] if isinstance(good, str) else good)
-            yield Exchange(turns, responses, row.location, wrong=_texts(wrong), hard=hard)
-        except ValueError as error:
-            problem = f"must have the keys context and response (or responses), got {', '.join(map(repr, values))[:80]}"
-            damaged.add(row.location, str(error), row.raw, problem)
-    damaged.check()
+        if context is None or good is None:
+            keys = ", ".join(map(repr, values))[:80]
+            problem = f"must have the keys context and response (or responses), got {keys}"
+            raise ValueError("without a context or a response", problem)
+        turns = split_turns(context) if isinstance(context, str) else _texts(context)
+        hard = _texts(values.get("adversarial_negative_responses", []))
+        responses = _texts([good] if isinstance(good, str) else good)
+        return Exchange(turns, responses, row.location, wrong=_texts(wrong), hard=hard)
+
+    damaged = DamagedRecords(table.path, counter, "Give every record a context and a response.")
+    yield from (exchange for _, exchange in parse_rows(table.rows(None), damaged, parse))
 
 
 def _read_turns(table: Table, counter: ReadCounter | None) -> Iterator[Exchange]:
     """Dialogues as lists of turns: strings, or objects with the text and the speaker."""
-    damaged = DamagedRecords(table.path, counter, "Give every record a list of turns.")
     column = _turn_column(table)
-    for row in table.rows(None):
-        if row.problem is not None and not row.damaged:
-            continue
-        damaged.saw()
+
+    def parse(row: Row) -> list[Exchange]:
         turns = lookup(row.values, column) if column is not None else None
-        try:
-            if row.problem is not None:
-                raise ValueError(row.problem)
-            if not isinstance(turns, list):
-                raise ValueError("without a list of turns")
-            texts, speakers = _turns_and_speakers(turns, row.values.get("speakers") or [])
-        except ValueError as error:
-            damaged.add(row.location, str(error), row.raw)
-            continue
-        found = to_exchanges(texts, speakers, row.location)
+        if not isinstance(turns, list):
+            raise ValueError("without a list of turns")
+        texts, speakers = _turns_and_speakers(turns, row.values.get("speakers") or [])
+        return to_exchanges(texts, speakers, row.location)
+
+    damaged = DamagedRecords(table.path, counter, "Give every record a list of turns.")
+    yield from _long_enough(parse_rows(table.rows(None), damaged, parse), counter)
+
+
+def _read_dialogues(path: Path, encoding: str | None, counter: ReadCounter | None) -> Iterator[Exchange]:
+    def parse(row: Row) -> list[Exchange]:
+        return to_exchanges(row.values["turns"], row.values["speakers"], row.location)
+
+    damaged = DamagedRecords(path, counter, "Write speaker<TAB>turn on every line of a dialogue, or on none.")
+    rows = dialogue_lines.read(path, None, encoding)
+    counted = (row if row.damaged else replace(row, problem=None) for row in rows)  # also those without turns
+    yield from _long_enough(parse_rows(counted, damaged, parse), counter)
+
+
+def _long_enough(dialogues: Iterable[tuple[Row, list[Exchange]]], counter: ReadCounter | None) -> Iterator[Exchange]:
+    """The exchanges of dialogues. Those without an exchange are dropped."""
+    for row, found in dialogues:
         if not found and counter is not None:
             counter.drop("with fewer than two turns", row.location, row.raw)
         yield from found
-    damaged.check()
 
 
 def _turns_and_speakers(turns: list[Any], speakers: Any) -> tuple[tuple[str, ...], list[str]]:
@@ -335,21 +340,3 @@ def _texts(values: Any) -> tuple[str, ...]:
 def _valid(text: str) -> str:
     """The text with lone surrogates, which JSON allows but UTF-8 does not, as replacement characters."""
     return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
-
-
-# --- lines ------------------------------------------------------------------------------------------------------------
-
-
-def _read_dialogues(path: Path, encoding: str | None, counter: ReadCounter | None) -> Iterator[Exchange]:
-    cure = "Write speaker<TAB>turn on every line of a dialogue, or on none."
-    damaged = DamagedRecords(path, counter, cure)
-    for row in dialogue_lines.read(path, None, encoding):
-        damaged.saw()
-        if row.problem is not None and row.damaged:
-            damaged.add(row.location, row.problem, row.raw)
-            continue
-        found = to_exchanges(row.values["turns"], row.values["speakers"], row.location)
-        if not found and counter is not None:
-            counter.drop("with fewer than two turns", row.location, row.raw)
-        yield from found
-    damaged.check()

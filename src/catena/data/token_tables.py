@@ -14,7 +14,7 @@ from catena.data.detect import detect_format
 from catena.data.examples import Columns
 from catena.data.readers import columns as column_files
 from catena.data.readers.rows import Row
-from catena.data.reading import DamagedRecords, ReadCounter
+from catena.data.reading import DamagedRecords, ReadCounter, parse_rows
 from catena.data.roles import ColumnChoice
 from catena.data.tables import Table, open_table
 from catena.data.task_rules import guess_task, to_span
@@ -92,24 +92,19 @@ def _read_records(
     table: Table, kind: str, columns: Mapping[str, ColumnChoice], counter: ReadCounter | None
 ) -> Iterator[Columns]:
     """The sentences of records with lists of tokens and tags, or with a text and its spans."""
-    damaged = DamagedRecords(table.path, counter, "Correct the tags.")
     names = [columns[name].columns[0] for name in (("word", "tag") if kind == "lists" else ("text", "tags"))]
     classes = table.class_names(names[1])
-    for row in table.rows(None):
-        damaged.saw()
+
+    def parse(row: Row) -> list[tuple[str, ...]]:
         left, right = (lookup(row.values, name) for name in names)
-        try:
-            if row.problem is not None:
-                raise ValueError(row.problem)
-            rows = _from_lists(left, right, classes) if kind == "lists" else from_spans(to_text(left) or "", right)
-        except ValueError as error:
-            damaged.add(row.location, str(error), row.raw)
-            continue
+        return _from_lists(left, right, classes) if kind == "lists" else from_spans(to_text(left) or "", right)
+
+    damaged = DamagedRecords(table.path, counter, "Correct the tags.")
+    for row, rows in parse_rows(table.rows(None), damaged, parse, skip=False):
         if rows:
             yield Columns(tuple(rows), row.location)
         elif counter is not None:
             counter.drop("empty", row.location, row.raw)
-    damaged.check()
 
 
 def _from_lists(words: Any, tags: Any, classes: Sequence[str]) -> list[tuple[str, ...]]:

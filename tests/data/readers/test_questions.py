@@ -156,12 +156,16 @@ def test_repeated_ids_become_unique(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("x.json", '{"data": [\n{"a" 1}]}', r"x\.json:2 is not JSON \(Expecting ':' delimiter\)"),
-        ("x.json", '{"data": 3}', r"data of .*x\.json must be a list, got '3'"),
-        ("x.json", '{"data": [{"title": "t"}]}', r"data\[0\]\.paragraphs of .* must be a list, got 'None'"),
-        ("x.json", '{"data": [[]]}', r"data\[0\] of .* must be an object"),
-        ("x.json", '{"data": [{"paragraphs": [{"qas": [1]}]}]}', r"paragraphs\[0\]\.qas\[0\] of .* must be an object"),
-        ("x.json", "[1]", r"x\.json:1 must be an object, got '1'"),
+        ("x.json", '{"data": [\n{"a" 1}]}', r"x\.json:2 is not valid JSON \(Expecting ':' delimiter\)"),
+        ("x.json", '{"data": 3}', r"x\.json:1 must have a key 'context', got 'data'"),
+        ("x.json", '{"data": [{"title": "t"}]}', r"x\.json:1 must have a key 'context', got 'title'"),
+        ("x.json", '{"data": [[]]}', r"x\.json is a JSON object with the keys 'data' and without an array of records"),
+        (
+            "x.json",
+            '{"data": [{"paragraphs": [{"qas": [1]}]}]}',
+            r"x\.json:1 must have a key 'context', got 'paragraphs'",
+        ),
+        ("x.json", "[1]", r"x\.json:1 must be a JSON object; the line is '1'"),
         ("x.json", "context", r"must be JSON, JSON lines, or a table named \.csv or \.tsv, got"),
         ("x.jsonl", '{"context": "x"}', r"x\.jsonl:1 must have a key 'question', got 'context'"),
         (
@@ -175,7 +179,7 @@ def test_repeated_ids_become_unique(tmp_path: Path) -> None:
             r"must be a text with an integer start",
         ),
         ("x.csv", "context,question,start\nx,q,one\n", r"start of .*x\.csv:2 must be an integer, got 'one'"),
-        ("x.csv", "context,question\nx\n", r"x\.csv:2 must have 2 fields as the header, got 1"),
+        ("x.csv", "context,question\nx\n", r"x\.csv:2 is a record with 1 field instead of 2"),
     ],
 )
 def test_wrong_files_give_one_clear_sentence(tmp_path: Path, name: str, content: str, message: str) -> None:

@@ -256,23 +256,24 @@ def _squad(document: Mapping[str, Any], text: str, start: int, path: Path) -> _F
     articles = document.get("data")
     if not _is_records(articles) or not all(_is_records(article.get("paragraphs")) for article in articles or []):
         return None
-    records: list[dict[str, Any]] = []
-    for article in articles or []:
-        for paragraph in article["paragraphs"]:
-            for question in paragraph.get("qas") or []:
-                if not isinstance(question, dict):
-                    continue
-                answers = [answer for answer in question.get("answers") or [] if isinstance(answer, dict)]
-                records.append(
-                    {
-                        "id": question.get("id"),
-                        "title": article.get("title"),
-                        "context": paragraph.get("context"),
-                        "question": question.get("question"),
-                        "answers": {
-                            "text": [answer.get("text") for answer in answers],
-                            "answer_start": [answer.get("answer_start") for answer in answers],
-                        },
-                    }
-                )
+    paragraphs = [(article, part) for article in articles or [] for part in article["paragraphs"]]
+    if not all(_is_records(part.get("qas") or [{}]) for _, part in paragraphs):
+        return None
+    records = [
+        _squad_record(article, part, question) for article, part in paragraphs for question in part.get("qas") or []
+    ]
     return "questions on paragraphs (SQuAD)", list(enumerate(records, start=1))
+
+
+def _squad_record(
+    article: Mapping[str, Any], paragraph: Mapping[str, Any], question: Mapping[str, Any]
+) -> dict[str, Any]:
+    answers = [answer for answer in question.get("answers") or [] if isinstance(answer, dict)]
+    return {
+        "id": question.get("id"),
+        "title": article.get("title"),
+        "context": paragraph.get("context"),
+        "question": question.get("question"),
+        "answers": {name: [answer.get(name) for answer in answers] for name in ("text", "answer_start")},
+        **({"is_impossible": True} if question.get("is_impossible") is True else {}),
+    }

@@ -6,6 +6,7 @@ json    a list of objects, or one object per line, with the keys context, questi
         strings, or of objects with text and start; or ``{"text": […], "answer_start": […]}``), start and id
 table   CSV or TSV with a header that names the same; answers in one field may be separated
 
+Files are read by :mod:`catena.data.tables`, so that a few damaged records are dropped and listed as everywhere.
 Offsets count characters. An answer whose given start is wrong is moved to its nearest occurrence, and one without a
 start to its first; an answer that does not occur in its context has no start. A question whose context or question is
 blank is dropped. All of these are counted and listed by :class:`QuestionCounter`. A question without answers has no
@@ -17,16 +18,17 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from catena.data.examples import SourceLocation
-from catena.data.files import bad_line, open_text, shorten
-from catena.data.readers.delimited import TableLayout, split_records
-from catena.data.readers.objects import parse_line
-from catena.data.reading import Dropped, ReadCounter
+from catena.data.files import open_text, shorten
+from catena.data.readers.objects import read_document, read_lines
+from catena.data.readers.rows import Row
+from catena.data.reading import DamagedRecords, Dropped, ReadCounter, parse_rows
 from catena.data.roles import find_column
+from catena.data.tables import open_table
 from catena.errors import DataError, FormatError
 
 CONTEXT_KEYS = ("context", "paragraph", "passage", "document", "text")
@@ -34,13 +36,9 @@ QUESTION_KEYS = ("question", "query")
 ANSWER_KEYS = ("answers", "answer", "answer_text")
 START_KEYS = ("start", "answer_start", "starts", "answer_starts")
 ID_KEYS = ("id", "qid", "question_id")
-_NAMES = {
-    "context": CONTEXT_KEYS,
-    "question": QUESTION_KEYS,
-    "answers": ANSWER_KEYS,
-    "start": START_KEYS,
-    "id": ID_KEYS,
-}
+_LISTS = ("answers.text", "answers.answer_start")
+"""The columns of ``{"text": […], "answer_start": […]}``, the form of SQuAD and of Hugging Face."""
+_CURE = "Write a context, a question and its answers in each record."
 QuestionFormat = Literal["squad", "json", "jsonl", "csv", "tsv"]
 
 
@@ -124,7 +122,17 @@ def read_questions(
     """
     path, counter = Path(path), counter or QuestionCounter()
     found = _Collector(counter)
-    for raw in _read(path, format or detect_question_format(path, encoding), separator, encoding):
+    damaged = DamagedRecords(path, counter.questions, _CURE)
+    format = format or detect_question_format(path, encoding)
+
+    def parse(row: Row) -> _Raw:
+        if row.short is not None:
+            raise ValueError(row.short)
+        is_table = format in ("csv", "tsv")
+        values = _split(dict(row.values), separator, row.location) if is_table else row.values
+        return _to_question(values, row.location)
+
+    for _, raw in parse_rows(_rows(path, format, encoding), damaged, parse):
         found.add(raw)
     if not found.examples:
         raise DataError(
@@ -175,95 +183,40 @@ class _Raw:
     title: str = ""
 
 
-def _read(path: Path, format: QuestionFormat, separator: str | None, encoding: str | None) -> Iterator[_Raw]:
-    if format == "squad":
-        return _squad(path, _parse(path, encoding))
-    if format == "json":
-        return _list(path, _parse(path, encoding))
-    if format == "jsonl":
-        return _lines(path, encoding)
-    return _table(path, "\t" if format == "tsv" else ",", separator, encoding)
+def _rows(path: Path, format: QuestionFormat, encoding: str | None) -> Iterator[Row]:
+    if format in ("csv", "tsv"):
+        return open_table(path, format, {}, encoding).rows(None)
+    return read_lines(path, encoding) if format == "jsonl" else read_document(path, encoding)
 
 
-def _parse(path: Path, encoding: str | None) -> Any:
-    with open_text(path, encoding) as lines:
-        text = "\n".join(line for _, line in lines)
-    try:
-        return json.loads(text)
-    except RecursionError:
-        raise FormatError(f"{path} is JSON nested too deeply. Flatten it.") from None
-    except json.JSONDecodeError as error:
-        line = text.split("\n")[error.lineno - 1][max(0, error.colno - 30) :]
-        cure = "Correct it, or write one object per line."
-        raise bad_line(path, error.lineno, line, f"is not JSON ({error.msg})", cure) from None
-
-
-def _squad(path: Path, whole: Any) -> Iterator[_Raw]:
-    number = 0
-    for i, article in enumerate(_get_list(path, whole, "data", "")):
-        at = f"data[{i}]"
-        title = article.get("title") if isinstance(article, dict) else None
-        for j, paragraph in enumerate(_get_list(path, article, "paragraphs", at)):
-            inside = f"{at}.paragraphs[{j}]"
-            questions = _get_list(path, paragraph, "qas", inside)
-            for k, thing in enumerate(questions):
-                number += 1
-                location = SourceLocation(str(path), number)
-                if not isinstance(thing, dict):
-                    raise _wrong(path, f"{inside}.qas[{k}]", "an object", thing)
-                raw = _from_object({"context": paragraph.get("context"), **thing}, location)
-                yield replace(raw, title=title if isinstance(title, str) else "")
-
-
-def _get_list(path: Path, thing: Any, key: str, at: str) -> list[Any]:
-    where = f"{at}.{key}" if at else key
-    if not isinstance(thing, dict):
-        raise _wrong(path, at or "the file", "an object", thing)
-    if not isinstance(thing.get(key), list):
-        raise _wrong(path, where, "a list", thing.get(key))
-    return thing[key]
-
-
-def _wrong(path: Path, where: str, need: str, value: Any) -> FormatError:
-    return FormatError(f"{where} of {path} must be {need}, got {shorten(repr(value), 40)}. Follow the format of SQuAD.")
-
-
-def _lines(path: Path, encoding: str | None) -> Iterator[_Raw]:
-    with open_text(path, encoding) as lines:
-        for number, line in lines:
-            if line.strip():
-                location = SourceLocation(str(path), number)
-                yield _from_object(parse_line(line, location), location)
-
-
-def _list(path: Path, whole: Any) -> Iterator[_Raw]:
-    if not isinstance(whole, list):
-        raise FormatError(f"{path} must be a list of objects, got a {type(whole).__name__}. Write a list.")
-    for number, thing in enumerate(whole, start=1):
-        location = SourceLocation(str(path), number)
-        if not isinstance(thing, dict):
-            raise FormatError(f"{location} must be an object, got {shorten(repr(thing), 40)}. Write a list of objects.")
-        yield _from_object(thing, location)
-
-
-def _from_object(thing: Mapping[str, Any], location: SourceLocation) -> _Raw:
-    names = {role: find_column(list(thing), known, exact=True) for role, known in _NAMES.items()}
-    for role in ("context", "question"):
-        if names[role] is None:
+def _to_question(values: Mapping[str, Any], location: SourceLocation) -> _Raw:
+    names = [name for name in values if name not in _LISTS]
+    known = {
+        "context": CONTEXT_KEYS,
+        "question": QUESTION_KEYS,
+        "answers": ANSWER_KEYS,
+        "start": START_KEYS,
+        "id": ID_KEYS,
+    }
+    value: dict[str, Any] = {}
+    for role, keys in known.items():
+        name = find_column(names, keys, exact=True)
+        if name is None and role in ("context", "question"):
             raise FormatError(
-                f"{location} must have a key {role!r}, got {', '.join(map(repr, thing)) or 'none'}. Add it."
+                f"{location} must have a key {role!r}, got {', '.join(map(repr, values)) or 'none'}. Add it."
             )
-    value = {role: None if name is None else thing[name] for role, name in names.items()}
-    impossible = thing.get("is_impossible") is True
+        value[role] = None if name is None else values[name]
+    if _LISTS[0] in values:
+        value["answers"], value["start"] = values[_LISTS[0]], values.get(_LISTS[1])
+    impossible = values.get("is_impossible") is True
     answers = [] if impossible else list(_answers(value["answers"], value["start"], location))
-    key = value["id"]
-    return _Raw(value["context"], value["question"], answers, None if key is None else str(key), location)
+    key, title = value["id"], values.get("title")
+    own = None if key is None else str(key)
+    return _Raw(value["context"], value["question"], answers, own, location, title if isinstance(title, str) else "")
 
 
 def _answers(answers: Any, starts: Any, location: SourceLocation) -> Iterator[tuple[str, int | None]]:
     """Texts and starts from any of the forms above."""
-    if isinstance(answers, dict) and isinstance(answers.get("text"), list):
-        answers, starts = answers["text"], answers.get(find_column(list(answers), START_KEYS, exact=True) or "")
     if answers is None or answers == "":
         return
     texts = answers if isinstance(answers, list) else [answers]
@@ -280,25 +233,6 @@ def _answers(answers: Any, starts: Any, location: SourceLocation) -> Iterator[tu
                 'Write {"text": "…", "start": 0}.'
             )
         yield thing, start
-
-
-def _table(path: Path, delimiter: str, separator: str | None, encoding: str | None) -> Iterator[_Raw]:
-    names: list[str] | None = None
-    with open_text(path, encoding) as lines:
-        for record in split_records(lines, TableLayout(delimiter)):
-            fields = record.values
-            if record.note:
-                raise bad_line(path, record.line, record.raw, "has a quote that is not closed", "Double or remove it.")
-            if not any(value.strip() for value in fields):
-                continue
-            if names is None:
-                names = [name.strip() for name in fields]
-                continue
-            if len(fields) != len(names):
-                problem = f"must have {len(names)} fields as the header, got {len(fields)}"
-                raise bad_line(path, record.line, record.raw, problem, "Quote texts with a delimiter inside.")
-            location = SourceLocation(str(path), record.line)
-            yield _from_object(_split(dict(zip(names, fields, strict=True)), separator, location), location)
 
 
 def _split(row: dict[str, Any], separator: str | None, location: SourceLocation) -> dict[str, Any]:
@@ -327,7 +261,6 @@ class _Collector:
         self._ids: set[str] = set()
 
     def add(self, raw: _Raw) -> None:
-        self.counter.questions.saw()
         for role, value in (("context", raw.context), ("question", raw.question)):
             if not isinstance(value, str) or not value.strip():
                 self.counter.questions.drop(f"without {role}", raw.location, str(raw.question or ""))
