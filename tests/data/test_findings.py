@@ -13,10 +13,10 @@ from catena.data.findings import Finding, LengthSummary, Lines, TagTroubles
 
 def test_a_finding_prints_its_first_lines() -> None:
     lines = Lines()
-    assert list(lines.finding("x", "note", "one", "{}")) == []
+    assert list(lines.finding("x", "note", "[one|#]")) == []
     for number in (7, *range(1200, 1222)):
         lines.add(number)
-    (finding,) = lines.finding("x", "warning", "one is bad", "{} are bad")
+    (finding,) = lines.finding("x", "warning", "[one is|# are] bad")
     assert str(finding).startswith("warning: 23 are bad: lines 7, 1,200, 1,201")
     assert str(finding).endswith(", 1,218, …")
     assert finding.to_dict()["lines"] == [7, *range(1200, 1219)]

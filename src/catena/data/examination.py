@@ -33,8 +33,8 @@ from catena.data.readers.format_rules import slash_rule
 from catena.data.readers.sample import take_sample
 from catena.data.readers.vectors import read_vectors
 from catena.data.reading import ReadCounter
-from catena.data.records import RecordFile, no_value, open_records, read_examples, read_pairs, read_texts
-from catena.data.roles import COMPOSED, ITEMS, LABEL, TEXT, TITLE, ColumnChoice
+from catena.data.records import RecordFile, no_value, open_records, read_pairs, read_texts
+from catena.data.roles import COMPOSED, ITEMS, LABEL, TEXT, TITLE, ColumnChoice, Role
 from catena.data.tables import RECORD_FORMATS, TABLE_FORMATS, open_table
 from catena.data.texts import text_format
 from catena.data.token_tables import read_columns
@@ -188,49 +188,41 @@ class Examination:
         if self.detected.format in _NO_LINES:
             self.troubles.add(seen.line, seen.text)
 
+    def _given(self, *roles: str) -> dict[str, str]:
+        """The columns of these roles that the user sets."""
+        return {role: column for role, column in self.settings.columns.items() if role in roles}
+
+    def _open(self, *roles: Role) -> RecordFile:
+        """The file as records of these roles, whose columns are remembered."""
+        given = self._given(*(role.name for role in roles))
+        file = open_records(self.path, roles, format=self.settings.format, columns=given, encoding=self.encoding)
+        self.choices = file.choices
+        return file
+
     def _labeled_texts(self) -> Iterator[_Seen]:
         self.label_kind = "labels"
         if self.detected.format == "brackets":
             for tree in brackets.read(self.path, encoding=self.encoding, counter=self.counter):
                 yield _Seen(tree.location.line, " ".join(tree.words()), (tree.label,))
             return
-        self._describe_labels()
-        examples = read_examples(
-            self.path,
-            format=self._record_format(),
-            columns={role: self.settings.columns[role] for role in ("text", "label") if role in self.settings.columns},
-            separator=self.settings.label_separator,
-            multilabel=self.settings.multilabel,
-            encoding=self.encoding,
-            counter=self.counter,
-        )
-        for example in examples:
-            yield _Seen(example.location.line, example.text, example.labels)
+        separator = self.settings.label_separator
+        file = self._open(TEXT, replace(LABEL, separator=separator, required=not self.settings.multilabel))
+        if (label := file.choices.get(LABEL.name)) is None:
+            raise FormatError(f"{self.path} has no labels: it is {file.detected.why}. Pass a file with labels.")
+        if not label.one_hot and file.detected.format in TABLE_FORMATS:
+            self._check_cells(file, label)
+        for record in file.read(self.counter):
+            yield _Seen(record.location.line, record["text"], record["label"] or ())
 
-    def _record_format(self) -> str | None:
-        """The format to read in, or None to use what was detected, with its options."""
-        return self.settings.format
-
-    def _describe_labels(self) -> None:
-        """Remember the columns, and look at cells with lists or invisible characters."""
-        given = {role: self.settings.columns[role] for role in ("text", "label") if role in self.settings.columns}
-        file = open_records(
-            self.path, (TEXT, LABEL), format=self._record_format(), columns=given, encoding=self.encoding
-        )
-        self.choices = file.choices
-        label = file.choices["label"]
-        if label.one_hot or file.detected.format not in TABLE_FORMATS:
-            return
-        values = [lookup(row, label.columns[0]) for row in file.table.sample]
-        cells = [value for value in values if isinstance(value, str)]
+    def _check_cells(self, file: RecordFile, label: ColumnChoice) -> None:
+        """Look for cells with lists or invisible characters."""
+        cells = [cell for row in file.table.sample if isinstance(cell := lookup(row, label.columns[0]), str)]
         lists = sum(cell.strip().startswith("[") for cell in cells)
         if lists:
             message = f"the cells of {label} spell lists, which are read as several labels: {cells[0][:40]!r}"
             self.findings.append(Finding("lists-in-cells", "warning", message, lists))
-        if self.troubles.invisible.count or any("\xa0" in cell for cell in cells):
-            self._find_invisible(file, label)
-
-    def _find_invisible(self, file: RecordFile, label: ColumnChoice) -> None:
+        if not self.troubles.lines["invisible"].count and not any("\xa0" in cell for cell in cells):
+            return
         for row in file.table.rows(None):
             cell = lookup(row.values, label.columns[0]) if row.problem is None else None
             if isinstance(cell, str):
@@ -258,7 +250,7 @@ class Examination:
         else:
             raise FormatError(f"{self.path} has no words with tags: it is {self.detected.why}. Pass another file.")
         self.n_words = n_words
-        self.findings += spaced.finding("spaced", "note", "a word has a blank inside", "{} words have a blank inside")
+        self.findings += spaced.finding("spaced", "note", "[a word has|# words have] a blank inside")
 
     def _check_tags(self, line: int, rows: tuple[tuple[str, ...], ...]) -> None:
         for j in range(1, len(rows[0])):
@@ -301,19 +293,17 @@ class Examination:
             message = "no word has a head, so there are no trees to learn; 'catena train tag' learns the tags"
             self.findings.append(Finding("heads", "error", message))
         else:
-            self.findings += unknown.finding(
-                "heads", "warning", "a sentence has a word without a head", "{} sentences have a word without a head"
-            )
+            message = "[a sentence has|# sentences have] a word without a head"
+            self.findings += unknown.finding("heads", "warning", message)
 
     def _exchanges(self) -> Iterator[_Seen]:
         """One example for each dialogue, with its turns as text."""
-        given = {role: column for role, column in self.settings.columns.items() if role in ("context", "response")}
         before = None
         self.n_pairs = 0
         found = read_exchanges(
             self.path,
             kind="dialogue" if self.detected.format == "text" else None,
-            columns=given,
+            columns=self._given("context", "response"),
             encoding=self.encoding,
             counter=self.counter,
         )
@@ -326,10 +316,7 @@ class Examination:
             yield _Seen(exchange.location.line, " / ".join((*exchange.context, *exchange.responses[:1])))
 
     def _compositions(self) -> Iterator[_Seen]:
-        roles = (replace(TITLE, required=False), replace(ITEMS, required=False), COMPOSED)
-        given = {role: column for role, column in self.settings.columns.items() if role in ("title", "items", "text")}
-        file = open_records(self.path, roles, format=self._record_format(), columns=given, encoding=self.encoding)
-        self.choices = file.choices
+        file = self._open(replace(TITLE, required=False), replace(ITEMS, required=False), COMPOSED)
         for record in file.read(self.counter):
             if record["title"] or record["items"]:
                 yield _Seen(record.location.line, record["text"])
@@ -337,14 +324,13 @@ class Examination:
                 self.counter.drop("without a title and items", record.location, record["text"])
 
     def _pairs(self) -> Iterator[_Seen]:
-        given = {role: column for role, column in self.settings.columns.items() if role in ("source", "target")}
         target = self.settings.target if self.is_train else None
         joined, n = Lines(), 0
         pairs = read_pairs(
             self.path,
             target,
-            format=None if target is not None else self._record_format(),
-            columns=given,
+            format=None if target is not None else self.settings.format,
+            columns=self._given("source", "target"),
             encoding=self.encoding,
             counter=self.counter,
         )
@@ -354,8 +340,10 @@ class Examination:
                 joined.add(pair.location.line)
             yield _Seen(pair.location.line, pair.source)
         if self.task == "transduce" and n >= 10 and joined.count > 0.5 * n:
-            message = f"{joined.count:,} targets seem to hold several, separated by a comma, such as two pronunciations"
-            self.findings.append(Finding("joined-targets", "warning", message, joined.count, tuple(joined.first)))
+            message = (
+                "[1 target seems|# targets seem] to hold several, separated by a comma, such as two pronunciations"
+            )
+            self.findings += joined.finding("joined-targets", "warning", message)
 
     def _plain_texts(self) -> Iterator[_Seen]:
         format = self.settings.format or text_format(self.path)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from catena.data.encodings import UNDECODED
 from catena.data.special_tokens import NAMES_IN_TEXT
 
 FEW = 20
@@ -58,11 +59,21 @@ class Lines:
         if len(self.first) < FEW:
             self.first.append(number)
 
-    def finding(self, kind: str, level: Level, one: str, many: str) -> Iterator[Finding]:
-        """The finding, if there was a line. ``many`` has ``{}`` for the count."""
+    def finding(self, kind: str, level: Level, message: str) -> Iterator[Finding]:
+        """The finding, if there was a line.
+
+        Args:
+            kind: what was found, in a word.
+            level: how much it matters.
+            message: with ``[one|several]`` where the text depends on the count, which is ``#`` in it.
+        """
         if self.count:
-            message = one if self.count == 1 else many.format(f"{self.count:,}")
+            side = 1 if self.count == 1 else 2
+            message = _ONE_OR_SEVERAL.sub(lambda match: match[side].replace("#", f"{self.count:,}"), message)
             yield Finding(kind, level, message, self.count, tuple(self.first))
+
+
+_ONE_OR_SEVERAL = re.compile(r"\[([^|\]]*)\|([^\]]*)\]")
 
 
 # --- characters ---------------------------------------------------------------------------------------------
@@ -74,71 +85,64 @@ _MOJIBAKE = re.compile(
     f"[ÃÂ][{_CONTINUATION}]|â[€‚„†\x80-\x86][{_CONTINUATION}“”‘’–—…¦]|ð[Ÿ\x9f][{_CONTINUATION}“”‘’–—…]|ï»¿|"
     f"(?:[ÐÑ][{_CONTINUATION}“”‘’–—…]){{2}}|(?:[ã-é][{_CONTINUATION}“”‘’–—…]{{2}}){{2}}"
 )
-_CONTROL = re.compile("[\x01-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]")
-_INVISIBLE = re.compile("[\u200b\u2060\ufeff\u00ad]")
-_BIDI = re.compile("[\u202a-\u202e\u2066-\u2069]")
-_UNDECODED = re.compile("[\udc80-\udcff]")
+_CHARACTERS: tuple[tuple[str, Level, re.Pattern[str], str], ...] = (
+    (
+        "replacement",
+        "warning",
+        re.compile("\ufffd"),
+        "[a line has|# lines have] U+FFFD, the replacement for a character that was lost in an earlier conversion",
+    ),
+    (
+        "mojibake",
+        "warning",
+        _MOJIBAKE,
+        "[a line has|# lines have] a mixed-up encoding: [it looks|they look] like UTF-8 that was read as Latin-1 "
+        "('Ã©' for 'é')",
+    ),
+    (
+        "control",
+        "warning",
+        re.compile("[\x01-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]"),
+        "[a line has|# lines have] control characters",
+    ),
+    ("invisible", "note", re.compile("[\u200b\u2060\ufeff\u00ad]"), "[a line has|# lines have] invisible characters"),
+    (
+        "bidi",
+        "warning",
+        re.compile("[\u202a-\u202e\u2066-\u2069]"),
+        "[a line has|# lines have] characters that override the direction of text (such as U+202E)",
+    ),
+)
+"""Unusual characters: the kind and the level of the finding, the characters, and the message."""
+_ASCII_CONTROL = re.compile("[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
 class CharacterTroubles:
     """Broken encodings and unusual characters, line by line (bytes that are not text are ``U+DC00 + byte``)."""
 
     def __init__(self) -> None:
-        self.replaced, self.mojibake, self.nul, self.control = Lines(), Lines(), Lines(), Lines()
-        self.invisible, self.bidi, self.long, self.undecoded = Lines(), Lines(), Lines(), Lines()
+        self.lines = {kind: Lines() for kind, *_ in _CHARACTERS}
+        self.long, self.undecoded = Lines(), Lines()
 
     def add(self, number: int, line: str) -> None:
-        if "\0" in line:
-            self.nul.add(number)
         if len(line) > _LONG_LINE:
             self.long.add(number)
-        if _CONTROL.search(line):
-            self.control.add(number)
         if line.isascii():
+            if _ASCII_CONTROL.search(line):
+                self.lines["control"].add(number)
             return
-        for pattern, lines in (
-            (_UNDECODED, self.undecoded),
-            (_MOJIBAKE, self.mojibake),
-            (_INVISIBLE, self.invisible),
-            (_BIDI, self.bidi),
-        ):
+        if UNDECODED.search(line):
+            self.undecoded.add(number)
+        for kind, _, pattern, _ in _CHARACTERS:
             if pattern.search(line):
-                lines.add(number)
-        if "\ufffd" in line:
-            self.replaced.add(number)
+                self.lines[kind].add(number)
 
     def findings(self) -> Iterator[Finding]:
         """The findings. Bytes that are not text and NUL bytes are reported when the file is read."""
-        yield from self.replaced.finding(
-            "replacement",
-            "warning",
-            "a line has U+FFFD, the replacement for a character that was lost in an earlier conversion",
-            "{} lines have U+FFFD, the replacement for a character that was lost in an earlier conversion",
-        )
-        yield from self.mojibake.finding(
-            "mojibake",
-            "warning",
-            "a line has a mixed-up encoding: it looks like UTF-8 that was read as Latin-1 ('Ã©' for 'é')",
-            "{} lines have a mixed-up encoding: they look like UTF-8 that was read as Latin-1 ('Ã©' for 'é')",
-        )
-        yield from self.control.finding(
-            "control", "warning", "a line has control characters", "{} lines have control characters"
-        )
-        yield from self.invisible.finding(
-            "invisible", "note", "a line has invisible characters", "{} lines have invisible characters"
-        )
-        yield from self.bidi.finding(
-            "bidi",
-            "warning",
-            "a line has characters that override the direction of text (such as U+202E)",
-            "{} lines have characters that override the direction of text (such as U+202E)",
-        )
-        yield from self.long.finding(
-            "long",
-            "warning",
-            f"a line is longer than {_LONG_LINE:,} characters",
-            f"{{}} lines are longer than {_LONG_LINE:,} characters",
-        )
+        for kind, level, _, message in _CHARACTERS:
+            yield from self.lines[kind].finding(kind, level, message)
+        many = f"[a line is|# lines are] longer than {_LONG_LINE:,} characters"
+        yield from self.long.finding("long", "warning", many)
 
 
 # --- texts --------------------------------------------------------------------------------------------------
@@ -189,13 +193,10 @@ class TextTroubles:
         return sum(width > self._longest for width in self._breaks) >= 0.8 * len(self._breaks)
 
     def findings(self) -> Iterator[Finding]:
-        yield from self.html.finding(
-            "html", "warning", "a text has HTML tags or entities", "{} texts have HTML tags or entities"
-        )
-        if self.special.count:
-            names = ", ".join(f"{name} {n:,} times" for name, n in self.names.most_common(3))
-            message = f"texts contain the names of special tokens ({names}), which are read as unknown words"
-            yield Finding("special-token", "note", message, self.special.count, tuple(self.special.first))
+        yield from self.html.finding("html", "warning", "[a text has|# texts have] HTML tags or entities")
+        names = ", ".join(f"{name} {n:,} times" for name, n in self.names.most_common(3))
+        message = f"texts contain the names of special tokens ({names}), which are read as unknown words"
+        yield from self.special.finding("special-token", "note", message)
         if self.is_wrapped:
             message = (
                 "lines end within sentences, as in wrapped prose; for a language model, --unit paragraph joins them"
@@ -276,24 +277,11 @@ class Repeats:
         self._normalized.add(normalized)
 
     def findings(self, level: Level = "warning") -> Iterator[Finding]:
-        yield from self.other.finding(
-            "conflict",
-            "warning",
-            "a text occurs earlier with other labels",
-            "{} texts occur earlier with other labels",
-        )
-        yield from self.same.finding(
-            "duplicate",
-            level,
-            "a text is an exact copy of an earlier one",
-            "{} texts are exact copies of earlier ones",
-        )
-        yield from self.near.finding(
-            "near-duplicate",
-            level,
-            "a text differs from an earlier one only in case, punctuation or blanks",
-            "{} texts differ from earlier ones only in case, punctuation or blanks",
-        )
+        yield from self.other.finding("conflict", "warning", "[a text occurs|# texts occur] earlier with other labels")
+        same = "[a text is an exact copy of an earlier one|# texts are exact copies of earlier ones]"
+        yield from self.same.finding("duplicate", level, same)
+        near = "[a text differs from an earlier one|# texts differ from earlier ones]"
+        yield from self.near.finding("near-duplicate", level, f"{near} only in case, punctuation or blanks")
 
 
 def normalize(text: str) -> str:
@@ -352,23 +340,18 @@ class TagTroubles:
         if self._letters & set("ESLUM"):
             name = "BMES" if "M" in self._letters else "BILOU" if self._letters & set("LU") else "BIOES"
             yield Finding("scheme", "note", f"the tags {where} are {name}")
-            yield from self._broken.finding(
-                "bio",
-                "error",
-                f"a tag {where} violates {name}: a chunk is not closed, or is continued without a beginning",
-                f"{{}} tags {where} violate {name}: a chunk is not closed, or is continued without a beginning",
+            message = (
+                f"[a tag|# tags] {where} [violates|violate] {name}: a chunk is not closed, or is continued without a"
             )
+            yield from self._broken.finding("bio", "error", f"{message} beginning")
         elif self._loose.count and not self._begins and not self._separators:
             message = f"the tags {where} have no B (IO): neighbors of one type are merged into one chunk"
             yield Finding("io", "warning", message)
         elif self._loose.count and not self._begins:
-            n = self._loose.count
-            message = f"the tags {where} are IOB1: I- begins {n:,} chunk{'' if n == 1 else 's'}"
-            yield Finding("iob1", "note", message, n, tuple(self._loose.first))
+            message = f"the tags {where} are IOB1: I- begins [1 chunk|# chunks]"
+            yield from self._loose.finding("iob1", "note", message)
         else:
-            yield from self._loose.finding(
-                "bio",
-                "warning",
-                f"a tag {where} violates IOB2: I- follows neither B- nor I- of its type, and is read as B-",
-                f"{{}} tags {where} violate IOB2: I- follows neither B- nor I- of its type, and is read as B-",
+            message = (
+                f"[a tag|# tags] {where} [violates|violate] IOB2: I- follows neither B- nor I- of its type, and is"
             )
+            yield from self._loose.finding("bio", "warning", f"{message} read as B-")

@@ -75,18 +75,14 @@ class LabelTroubles:
         yield from self._cells(multilabel)
         if self._n_words >= _ENOUGH and self._leaks.count >= _LEAK * self._n_words:
             message = f"{self._leaks.count:,} of {self._n_words:,} texts contain their own label, so it may be leaked"
-            yield Finding("leak", "warning", message, self._leaks.count, tuple(self._leaks.first))
+            yield from self._leaks.finding("leak", "warning", message)
         if splits:
             yield from self._dev_set(multilabel)
 
     def _numbers(self, multilabel: bool) -> Iterator[Finding]:
         if self.several.count and not multilabel:
-            yield from self.several.finding(
-                "several-labels",
-                "error",
-                "a text has several labels; pass --multilabel if that is meant",
-                "{} texts have several labels; pass --multilabel if that is meant",
-            )
+            message = "[a text has|# texts have] several labels; pass --multilabel if that is meant"
+            yield from self.several.finding("several-labels", "error", message)
         if len(self.counts) == 1:
             only = next(iter(self.counts))
             message = f"every text has the same label, {only!r}, which is nothing to learn; add texts of other labels"
@@ -106,12 +102,9 @@ class LabelTroubles:
             yield Finding("imbalance", "warning", f"{message}, 1 to {most / least:,.0f}")
         single = [label for label, count in ranked if count == 1]
         if single and len(ranked) > 1:
-            lines = tuple(self.first_line[label] for label in single[:FEW])
             names = ", ".join(map(repr, single[:5])) + (", …" if len(single) > 5 else "")
             labels = "label" if len(single) == 1 else "labels"
-            yield Finding(
-                "rare", "warning", f"{len(single):,} {labels} with one text only ({names})", len(single), lines
-            )
+            yield self._of_labels("rare", f"{len(single):,} {labels} with one text only ({names})", single)
         middle = ranked[len(ranked) // 2][1]
         if len(ranked) > 20 and 1 < middle < 5:
             message = f"the labels are rare: half of the {len(ranked):,} labels have at most {middle} texts"
@@ -122,15 +115,18 @@ class LabelTroubles:
         for label in self.counts:
             by_fold.setdefault(re.sub(r"[\s_-]+", "_", label.casefold()), []).append(label)
         for names in (names for names in by_fold.values() if len(names) > 1):
-            lines = tuple(self.first_line[label] for label in names[:FEW])
             message = f"the labels {' and '.join(map(repr, names))} differ only in case or punctuation"
-            yield Finding("similar-labels", "warning", message, len(names), lines)
+            yield self._of_labels("similar-labels", message, names)
         if self.invisible:
             listed = ", ".join(repr(label) for label, _ in self.invisible.most_common(5))
             message = f"the labels {listed} have invisible characters around them in some lines, which are removed"
-            yield Finding(
-                "invisible-labels", "warning", message, self.invisible_lines.count, tuple(self.invisible_lines.first)
-            )
+            lines = self.invisible_lines
+            yield Finding("invisible-labels", "warning", message, lines.count, tuple(lines.first))
+
+    def _of_labels(self, kind: str, message: str, labels: Sequence[str]) -> Finding:
+        """A warning about labels, with the lines where they first occur."""
+        lines = tuple(self.first_line[label] for label in labels[:FEW])
+        return Finding(kind, "warning", message, len(labels), lines)
 
     def _placeholders(self) -> Iterator[Finding]:
         names = [label for label in self.counts if label.casefold() in _PLACEHOLDERS]
@@ -140,8 +136,7 @@ class LabelTroubles:
                 f"{sum(self.counts[name] for name in names):,} texts have the label {listed}, which is learned as a"
             )
             message += " class; if it means that the label is missing, leave these cells empty"
-            lines = tuple(self.first_line[label] for label in names[:FEW])
-            yield Finding("placeholder-label", "warning", message, len(names), lines)
+            yield self._of_labels("placeholder-label", message, names)
 
     def _cells(self, multilabel: bool) -> Iterator[Finding]:
         """Labels that are several labels with a separator between them."""
@@ -159,8 +154,7 @@ class LabelTroubles:
                     f"{n_cells:,} cells seem to have several labels, such as {joined[0]!r}; pass --multilabel "
                     f"--label-separator '{separator}' to read them as {len(parts)} labels"
                 )
-                lines = tuple(self.first_line[label] for label in joined[:FEW])
-                yield Finding("joined-labels", "warning", message, len(joined), lines)
+                yield self._of_labels("joined-labels", message, joined)
                 return
 
     def _dev_set(self, multilabel: bool) -> Iterator[Finding]:
