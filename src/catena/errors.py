@@ -4,6 +4,10 @@ Messages are written at the raise, where the values are. A message names the inp
 and a cure. The command line prints only the message and shows the traceback with ``--debug``.
 """
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+
 
 class CatenaError(Exception):
     """Base class of all errors that the user can fix."""
@@ -11,6 +15,14 @@ class CatenaError(Exception):
 
 class ConfigError(CatenaError, ValueError):
     """A config file or command line option has an invalid value. The message lists all invalid values."""
+
+
+class InvalidValuesError(ConfigError):
+    """Values of a config are invalid. ``problems`` has a sentence about each."""
+
+    def __init__(self, message: str, problems: Sequence[str]) -> None:
+        super().__init__(message)
+        self.problems = tuple(problems)
 
 
 class FormatError(CatenaError, ValueError):

@@ -32,16 +32,6 @@ def test_help_of_a_task_is_grouped_and_points_to_all_options(catena: Catena, tas
     assert "--help-all" in said.out
 
 
-@pytest.mark.parametrize("task", [task for task in TASKS if task != "play"])
-def test_help_of_a_task_names_files_times_and_folders(catena: Catena, task: str) -> None:
-    lines = catena("train", task, "--help").out.splitlines()
-    options = [option.strip() for line in lines if "  --" in line for option in line[12:].split("  ")]
-    assert "--output FOLDER" in options  # and not the output layer of the model
-    if task != "embed":
-        assert {"--dev FILE", "--max-time TIME", "--device DEVICE"} <= set(options)
-    assert all(option.startswith(("--", "[TASK]")) for option in options if option)
-
-
 @pytest.mark.parametrize("task", TASKS)
 def test_long_help_of_a_task_describes_every_option_of_its_default_model(catena: Catena, task: str) -> None:
     said = catena("train", task, "--help-all")

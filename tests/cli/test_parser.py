@@ -8,7 +8,8 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import Field
 
-from catena.cli.parser import Arg, CommandOptions, Section, UsageError, first_argument, parse_command
+from catena.cli.common import CommandLine
+from catena.cli.parser import Arg, CommandOptions, Section, UsageError, parse_command
 from catena.config import Config
 
 
@@ -158,4 +159,4 @@ def test_invalid_value_is_named_as_the_user_wrote_it(argv: tuple[str, ...], mess
 def test_first_argument_is_found_before_the_options_of_the_task_are_known(
     argv: tuple[str, ...], first: str | None
 ) -> None:
-    assert first_argument(Command, argv) == first
+    assert CommandLine(Command, argv).first == first

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from catena.cli.common import HELP, WeightOptions, end_with, open_task, stdin_is_terminal, typed_lines
-from catena.cli.help import full_help, short_help
-from catena.cli.parser import Arg, Section, UsageError, parse_command
+from catena.cli.common import CommandLine, WeightOptions, open_task, stdin_is_terminal, typed_lines
+from catena.cli.parser import Arg, Section, UsageError
 from catena.config import Config, parse
 from catena.files import escape_controls
 from catena.registry import nearest
@@ -53,11 +52,7 @@ _GROUPS = {
 
 def run(argv: Sequence[str]) -> int:
     """Respond to each typed or piped line until the input ends."""
-    sections = [Section(ChatConfig, title="Search")]
-    if any(word in HELP for word in argv):
-        full = "--help-all" in argv
-        end_with(full_help(ChatCommand, sections) if full else short_help(ChatCommand, sections, _GROUPS))
-    options, (values,) = parse_command(ChatCommand, argv, sections)
+    options, (values,) = CommandLine(ChatCommand, argv).parse([Section(ChatConfig, title="Search")], _GROUPS)
     config = parse(ChatConfig, values, source="the command line")
     model = _model(options)
 

@@ -6,18 +6,22 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, TypeVar
 
 from pydantic import Field
 
 from catena.checkpoint import CONFIG, META, open_checkpoint
 from catena.cli.help import full_help, short_help
-from catena.cli.parser import Arg, CommandOptions, Section, UsageError, first_argument, parse_command, parse_values
+from catena.cli.parser import Arg, CommandOptions, Section, UsageError, parse_command, parse_values, short_options
+from catena.config import flag_table
 from catena.errors import CatenaError, CheckpointError, FormatError
 from catena.files import atomic_write, escape_controls
+
+if TYPE_CHECKING:
+    from catena.tasks.lm.task import LmTask
 
 O = TypeVar("O", bound=CommandOptions)  # noqa: E741
 HELP = ("-h", "--help", "--help-all")
@@ -46,14 +50,74 @@ class WeightOptions(MachineOptions):
     """8-bit weights, for networks on a CPU: a quarter of the memory and faster. Default: float32."""
 
 
+class CommandLine:
+    """A command line before its task is known: the options that decide the task, and the arguments.
+
+    A word after an option that only the task knows may be its value or an argument, so it counts as the first argument
+    only if nothing else is left.
+
+    Args:
+        schema: the options of the command.
+        argv: the words after the name of the command.
+    """
+
+    def __init__(self, schema: type[CommandOptions], argv: Sequence[str]) -> None:
+        self.schema, self.argv = schema, tuple(argv)
+        self.words = [word for word in argv if word not in HELP]
+        self.help = "full" if "--help-all" in argv else "short" if len(self.words) < len(argv) else ""
+        """Which help is requested, if any."""
+        self.arguments: list[str] = []
+        """The positional arguments, except those that may be values of options."""
+        self.candidates: list[str] = []
+        """The words after options that only the task knows."""
+        self._values: dict[str, str | None] = {}
+        shorts, table = short_options(schema), flag_table(schema)
+        left = list(self.words)
+        while left:
+            word = left.pop(0)
+            if not word.startswith("-") or word == "-":
+                self.arguments.append(word)
+                continue
+            option, equals, value = word.partition("=")
+            name = option.removeprefix("--").replace("-", "_")
+            key = shorts.get(word) or (table.get(name) if word.startswith("--") else None)
+            name = name.removeprefix("data.") if key is None else key.path[-1]
+            self._values.setdefault(name, value if equals else next(iter(left), None))
+            if not equals and left and key is not None and not key.is_switch:
+                left.pop(0)
+            elif not equals and left and key is None and not left[0].startswith("-"):
+                self.candidates.append(left.pop(0))
+
+    @property
+    def first(self) -> str | None:
+        """The first argument."""
+        return next(iter(self.arguments or self.candidates), None)
+
+    def value(self, *names: str) -> str | None:
+        """The text of the first of these options that is set, by their names in Python."""
+        return next((self._values[name] for name in names if name in self._values), None)
+
+    def parse(
+        self, sections: Sequence[Section] = (), groups: Mapping[str, Sequence[str]] | None = None
+    ) -> tuple[Any, list[dict[str, Any]]]:
+        """The options of the command, and the values of each section. ``--help`` prints the help and ends the command.
+
+        Args:
+            sections: the options that the task adds.
+            groups: the most important options by group, for the short help.
+        """
+        if self.help:
+            full = self.help == "full"
+            end_with(full_help(self.schema, sections) if full else short_help(self.schema, sections, groups))
+        return parse_command(self.schema, self.words, sections)
+
+
 def parse_plain(schema: type[O], argv: Sequence[str]) -> O:
     """Parse a command without options of a task. ``--help`` prints the help and ends the command."""
-    if any(word in HELP for word in argv):
-        end_with(full_help(schema) if "--help-all" in argv else short_help(schema))
-    return parse_command(schema, argv)[0]
+    return CommandLine(schema, argv).parse()[0]
 
 
-def end_with(text: str) -> None:
+def end_with(text: str) -> NoReturn:
     """Print a help text and end the command."""
     sys.stdout.write(text + "\n")
     raise SystemExit(0)
@@ -72,9 +136,8 @@ class RunCommand:
     """
 
     def __init__(self, schema: type[O], argv: Sequence[str], *, predicts: bool = True) -> None:
-        asks_help = any(word in HELP for word in argv)
-        words = [word for word in argv if word not in HELP]
-        self.spec, config = _find_spec(first_argument(schema, words))
+        line = CommandLine(schema, argv)
+        self.spec, config = _find_spec(line.first)
         sections = []
         if self.spec is not None and self.spec.has_examples:
             data = type(config.data)
@@ -85,10 +148,7 @@ class RunCommand:
                 Section(options, only=None if predicts else (), title="Prediction"),
                 Section(data, only=[name for name in reading if name not in taken], title="Reading the file"),
             ]
-        if asks_help:
-            end_with(full_help(schema, sections) if "--help-all" in argv else short_help(schema, sections))
-        parsed, values = parse_command(schema, words, sections)
-        self.options: Any = parsed
+        self.options, values = line.parse(sections)
         self.predicts = predicts
         self.predict_values, self.read_values = values if values else ({}, {})
         if self.spec is not None:
@@ -135,6 +195,20 @@ def open_task(folder: Path, options: Any, quantization: str | None = None) -> An
     set_threads(options.threads)
     quantization = quantization or getattr(options, "quantization", None)
     return load_model(resolve_run_folder(folder), options.device, quantization, options.seed)
+
+
+def open_language_model(folder: Path, options: Any) -> LmTask:
+    """The language model of a run; UsageError if it is a model of another task."""
+    return check_language_model(open_task(folder, options), folder)
+
+
+def check_language_model(model: Any, folder: Path) -> LmTask:
+    """The model itself; UsageError if it is not a language model of texts."""
+    from catena.tasks.lm.task import LmTask
+
+    if not isinstance(model, LmTask):
+        raise UsageError(f"{folder} is not a language model. Train one with 'catena train lm'.")
+    return model
 
 
 def open_ensemble(command: RunCommand, others: Sequence[Path]) -> Any:

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from catena.cli.common import MachineOptions, RunCommand, check_writable, typed_lines, warn, write_output
+from catena.cli.common import (
+    MachineOptions,
+    RunCommand,
+    check_language_model,
+    check_writable,
+    typed_lines,
+    warn,
+    write_output,
+)
 from catena.cli.parser import Arg, UsageError
 from catena.niche.correction.config import EditRates, SpellingConfig
 
@@ -84,11 +92,7 @@ def run(argv: Sequence[str]) -> int:
     if options.output is not None:
         check_writable(options.output, "corrected.txt", options.file)
 
-    from catena.tasks.lm.task import LmTask
-
-    model = command.open()
-    if not isinstance(model, LmTask):
-        raise UsageError(f"{options.run} is not a language model. Train one with 'catena train lm'.")
+    model = check_language_model(command.open(), options.run)
     correct = _corrector(options, model)
     write_output(_lines(correct, _texts(model, options.file), options.format), options.output)
     return 0

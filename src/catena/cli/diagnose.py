@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
-from catena.cli.common import MachineOptions, RunCommand, check_writable
+from catena.cli.common import MachineOptions, RunCommand, check_language_model, check_writable
 from catena.cli.parser import Arg, UsageError
 
 if TYPE_CHECKING:
@@ -69,13 +69,11 @@ def _diagnosed(command: RunCommand) -> tuple[list[str], dict[str, Any], Picture]
     from catena.draw.curves import draw_curves
     from catena.tasks.lm.diagnose import diagnose
     from catena.tasks.lm.sound.task import SoundLmTask
-    from catena.tasks.lm.task import LmTask
 
     options, model = command.options, command.open()
     if isinstance(model, SoundLmTask):
         raise UsageError(f"{options.run} is a model of recordings. Pass a run of 'catena train lm' on texts.")
-    if not isinstance(model, LmTask):
-        raise UsageError(f"{options.run} is not a language model. Pass a run of 'catena train lm'.")
+    check_language_model(model, options.run)
     sizes = {name: getattr(options, name) for name in ("steps", "sequences", "iterations", "seed")}
     found = diagnose(model, options.file or _own_text(options.run), **sizes)
     series = {"inputs": found.flow.inputs}

@@ -9,9 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
-from catena.cli.common import HELP, WeightOptions, check_writable, end_with, open_task, write_output
-from catena.cli.help import full_help, short_help
-from catena.cli.parser import Arg, Section, UsageError, parse_command
+from catena.cli.common import (
+    CommandLine,
+    WeightOptions,
+    check_language_model,
+    check_writable,
+    open_language_model,
+    open_task,
+    write_output,
+)
+from catena.cli.parser import Arg, Section, UsageError
 from catena.config import Config, parse
 from catena.files import escape_controls
 from catena.search.config import BaseSearchConfig, SampleConfig, SearchConfig
@@ -87,11 +94,7 @@ class GenerateCommand(WeightOptions):
 
 def run(argv: Sequence[str]) -> int:
     """Print generated texts, one or more for each prompt."""
-    sections = [Section(GenerateConfig, title="Search")]
-    if any(word in HELP for word in argv):
-        full = "--help-all" in argv
-        end_with(full_help(GenerateCommand, sections) if full else short_help(GenerateCommand, sections, _GROUPS))
-    options, (values,) = parse_command(GenerateCommand, argv, sections)
+    options, (values,) = CommandLine(GenerateCommand, argv).parse([Section(GenerateConfig, title="Search")], _GROUPS)
     config = parse(GenerateConfig, values, source="the command line")
     _check_constraints(options)
     if options.output is not None:
@@ -114,7 +117,7 @@ def _generate_texts(options: GenerateCommand, search: BaseSearchConfig, model: L
     _reject(options, _FOR_SOUNDS, "texts")
     fused = None
     if options.fuse is not None:
-        fused = FusionModel(language_model(options.fuse, options), options.fuse_weight)
+        fused = FusionModel(open_language_model(options.fuse, options), options.fuse_weight)
     prompts = _prompts(options, model)
     constraints = TextConstraints(options.include, options.exclude, options.regex)
     form = _form(options, model)
@@ -209,7 +212,7 @@ def _check_sound_model(model: Any, folder: Path) -> SoundLmTask:
     if isinstance(model, LmTask):
         raise UsageError(f"{folder} is not a model of recordings. Train one with 'catena train lm FOLDER'.")
     if not isinstance(model, SoundLmTask):
-        raise UsageError(f"{folder} is not a language model. Train one with 'catena train lm'.")
+        check_language_model(model, folder)
     return model
 
 
@@ -262,19 +265,6 @@ def _cost_lines(cost: ConstraintCost) -> list[str]:
 def _writes_one(search: BaseSearchConfig) -> bool:
     """Whether a search returns a single text for each prompt."""
     return getattr(search, "n", 1) == getattr(search, "n_best", 1) == 1
-
-
-def language_model(folder: Path, options: Any) -> LmTask:
-    """The language model of a run, or UsageError if it is a model of another task."""
-    return _check_text_model(open_task(folder, options), folder)
-
-
-def _check_text_model(model: Any, folder: Path) -> LmTask:
-    from catena.tasks.lm.task import LmTask
-
-    if not isinstance(model, LmTask):
-        raise UsageError(f"{folder} is not a language model. Train one with 'catena train lm'.")
-    return model
 
 
 def _prompts(options: GenerateCommand, model: LmTask) -> list[str]:

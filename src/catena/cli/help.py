@@ -19,12 +19,6 @@ _MOST_LINES = 40
 _LAST = ("device", "threads", "seed", "quantization")
 _COLUMN = 34
 """Width of the column of names."""
-_METAVARS = {"max_time": "TIME", "device": "DEVICE", "pretrained": "FILE"}
-"""Placeholders of options whose type does not say what they take."""
-_FILES = ("train", "dev", "test", "source", "target", "images", "features")
-"""First words of the names of options of a task that take files."""
-_TIED = "\N{WORD JOINER}"
-"""Stands for the space between an option and its value while lines are broken."""
 
 
 def short_help(
@@ -45,7 +39,8 @@ def short_help(
         lines += [line for group, names in groups.items() for line in _group(group, names, schema, sections)]
         lines += ["", "Every option with its default: --help-all"]
         return "\n".join(lines[:_MOST_LINES])
-    return "\n".join([*lines, *_option_rows(list(_all_keys(schema, sections)), _MOST_LINES - len(lines))])
+    rows = [line for key in _all_keys(schema, sections) for line in _option_line(key)]
+    return "\n".join([*lines, *rows])
 
 
 def full_help(schema: type[CommandOptions], sections: Sequence[Section] = ()) -> str:
@@ -87,46 +82,34 @@ def _metavar(key: ConfigKey) -> str:
     choices = "|".join(key.choices)
     if choices and len(choices) <= 40:
         return choices
-    if name := _METAVARS.get(key.path[-1]):
-        return name
     names = {int: "N", float: "X"}
-    words = key.path[-1].split("_")
-    text = "FILE" if key.path[0] == "data" and words[0] in _FILES and words[-1] != "column" else "NAME"
-    return next((names[t] for t in key.types if t in names), text if choices or key.is_text else "VALUE")
+    return next((names[t] for t in key.types if t in names), "NAME" if choices or key.is_text else "VALUE")
 
 
-def _option_rows(options: Sequence[ConfigKey], n_lines: int) -> list[str]:
-    """Every option with the first sentence of its description, which is shortened if the lines do not suffice."""
-    rows = [line for key in options for line in _option_lines(key)]
-    return rows if len(rows) <= n_lines else [line for key in options for line in _option_lines(key, n_lines=1)]
-
-
-def _option_lines(key: ConfigKey, n_lines: int | None = None) -> Iterator[str]:
-    name = _name(key)
-    text = " ".join((key.field.description or "").split()).split(". ")[0].rstrip(".")
-    body = textwrap.wrap(text, _WIDTH - _COLUMN, max_lines=n_lines, placeholder="...") or [""]
+def _option_line(key: ConfigKey) -> Iterator[str]:
+    name, text = _name(key), " ".join((key.field.description or "").split())
+    first = text.split(". ")[0].rstrip(".")
+    first = first if len(first) <= _WIDTH - _COLUMN - 2 else first[: _WIDTH - _COLUMN - 5] + "..."
     if len(name) > _COLUMN - 3:
         yield f"  {name}"
+        yield f"{'':<{_COLUMN}}{first}"
     else:
-        yield f"  {name:<{_COLUMN - 2}}{body.pop(0)}"
-    yield from (f"{'':<{_COLUMN}}{line}" for line in body)
+        yield f"  {name:<{_COLUMN - 2}}{first}"
 
 
 def _group(group: str, names: Sequence[str], schema: type[Config], sections: Sequence[Section]) -> Iterator[str]:
     """One group of options on as few lines as possible."""
-    table: dict[str, ConfigKey] = {}
+    table: dict[str, ConfigKey] = {key.path[-1]: key for key in keys(schema)}
     for section in sections:
         table |= section.table(section.data)
-    table |= {key.path[-1]: key for key in keys(schema)}  # --output is the run folder, and not the output layer
     shown = []
     for name in names:
         if key := table.get(name):
             value = "" if key.is_switch else f" {get_arg(key).metavar or _metavar(key)}"
             shown.append(get_arg(key).metavar if get_arg(key).positional else f"--{name.replace('_', '-')}{value}")
     if shown:
-        joined = "  ".join(option.replace(" ", _TIED) for option in shown)
-        body = textwrap.wrap(joined, _WIDTH - 12, break_long_words=False, break_on_hyphens=False)
-        yield from (f"{group if i == 0 else '':<10}  {line.replace(_TIED, ' ')}" for i, line in enumerate(body))
+        body = textwrap.wrap("  ".join(shown), _WIDTH - 12, break_long_words=False, break_on_hyphens=False)
+        yield from (f"{group if i == 0 else '':<10}  {line}" for i, line in enumerate(body))
 
 
 def _full_option(name: str, key: ConfigKey, default: str) -> Iterator[str]:

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-from catena.cli.common import HELP, check_writable, end_with, write_output
-from catena.cli.help import full_help, short_help
-from catena.cli.parser import Arg, CommandOptions, Section, UsageError, parse_command
+from catena.cli.common import CommandLine, check_writable, write_output
+from catena.cli.parser import Arg, CommandOptions, Section, UsageError
 from catena.config import parse, to_toml
 from catena.errors import ConfigError
 from catena.registry import did_you_mean
@@ -32,16 +31,15 @@ class InitCommand(CommandOptions):
 
 def run(argv: Sequence[str]) -> int:
     """Write a config with a comment for every key."""
-    spec = next((TASKS[word] for word in argv if word in TASKS), None)
-    sections = [Section(spec.config_class(), title=f"Config of the task {spec.name}")] if spec else []
-    if any(word in HELP for word in argv):
-        end_with(full_help(InitCommand, sections) if "--help-all" in argv else short_help(InitCommand))
+    line = CommandLine(InitCommand, argv)
+    spec = next((TASKS[word] for word in (*line.arguments, *line.candidates) if word in TASKS), None)
+    if line.help and (spec is None or line.help == "short"):
+        line.parse()
     if spec is None:
-        named = next((word for word in argv if not word.startswith("-")), None)
-        if named is None:
+        if line.first is None:
             raise UsageError(f"TASK is missing. Use one of {', '.join(TASKS)}.")
-        raise UsageError(f"Unknown task {named!r}: {did_you_mean(named, TASKS)}")
-    options, (values,) = parse_command(InitCommand, argv, sections)
+        raise UsageError(f"Unknown task {line.first!r}: {did_you_mean(line.first, TASKS)}")
+    options, (values,) = line.parse([Section(spec.config_class(), title=f"Config of the task {spec.name}")])
     files = " FILES…" if spec.has_examples else ""
     heading = f"Config of the task {spec.name}: {spec.summary}.\nTrain with it: catena train -c THIS_FILE{files}"
     text = to_toml(parse(spec.config_class(), values, source="the command line"), heading=heading)

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, TypeVar
 
 from catena.config import KIND, Config, ConfigKey, flag_table, keys, override, parse
 from catena.config.flags import next_value
-from catena.errors import CatenaError, ConfigError
+from catena.errors import CatenaError, ConfigError, InvalidValuesError
 from catena.registry import nearest
 
 O = TypeVar("O", bound="CommandOptions")  # noqa: E741
@@ -121,34 +121,18 @@ def parse_command(
 
 def parse_values(schema: type[S], values: Mapping[str, Any]) -> S:
     """The options with these values. Raise UsageError with the names of the options if they do not fit."""
+
+    arguments = {key.path: get_arg(key).metavar for key in keys(schema) if get_arg(key).positional}
+
+    def show(path: Sequence[str]) -> str:
+        return arguments.get(tuple(path)) or f"--{'.'.join(path).replace('_', '-')}"
+
     try:
-        return parse(schema, values, source="the command line")
-    except ConfigError as error:
-        raise UsageError(_as_options(str(error), schema)) from None
-
-
-def first_argument(schema: type[CommandOptions], argv: Sequence[str]) -> str | None:
-    """The first positional argument, as far as it is known before the options of the task are.
-
-    A word after an option that only the task knows may be its value, so it counts only if nothing else is left.
-    """
-    table = flag_table(schema)
-    shorts = _shorts(schema)
-    candidates = []
-    words = list(argv)
-    while words:
-        word = words.pop(0)
-        name = word[2:].partition("=")[0].replace("-", "_")
-        known = shorts.get(word) or (table.get(name) if word.startswith("--") else None)
-        if known is not None:
-            if "=" not in word and not known.is_switch and words:
-                words.pop(0)
-        elif word.startswith("-") and len(word) > 1:
-            if "=" not in word and words and not words[0].startswith("-"):
-                candidates.append(words.pop(0))
-        else:
-            return word
-    return candidates[0] if candidates else None
+        return parse(schema, values, source="the command line", show=show)
+    except InvalidValuesError as error:
+        first = error.problems[0]
+        message = first if len(error.problems) == 1 else str(error)
+        raise UsageError(message if message.endswith((".", "?")) else f"{message}. See --help.") from None
 
 
 # --- splitting --------------------------------------------------------------------------------------------------------
@@ -173,7 +157,7 @@ def _split(sections: Sequence[Section], argv: Sequence[str]) -> _Words:
 
 def _split_once(sections: Sequence[Section], tables: Sequence[Mapping[str, ConfigKey]], argv: Sequence[str]) -> _Words:
     found = _Words([[] for _ in sections])
-    shorts = _shorts(sections[0].schema)
+    shorts = short_options(sections[0].schema)
     words = list(argv)
     while words:
         word = words.pop(0)
@@ -260,7 +244,8 @@ def get_arg(key: ConfigKey) -> Arg:
     return next((one for one in key.field.metadata if isinstance(one, Arg)), Arg())
 
 
-def _shorts(schema: type[Config]) -> dict[str, ConfigKey]:
+def short_options(schema: type[Config]) -> dict[str, ConfigKey]:
+    """The options with a short name, by that name."""
     return {get_arg(key).short: key for key in keys(schema) if get_arg(key).short}
 
 
@@ -286,12 +271,3 @@ def _check_given_once(schema: type[CommandOptions], values: Mapping[str, Any]) -
     for key in keys(schema):
         if get_arg(key).positional and key.field.is_required() and not values.get(key.path[-1]):
             raise UsageError(f"{get_arg(key).metavar} is missing. Usage: {schema.usage}.")
-
-
-def _as_options(message: str, schema: type[Config]) -> str:
-    """A message about fields of a command with the names of their options."""
-    message = message.removeprefix("the command line has an invalid value: ")
-    for key in sorted(keys(schema), key=lambda key: -len(key.dotted)):
-        name = get_arg(key).metavar if get_arg(key).positional else f"--{key.dotted.replace('_', '-')}"
-        message = re.sub(rf"(^|\n  - ){key.dotted}\b", rf"\g<1>{name}", message)
-    return message if message.endswith((".", "?")) else f"{message}. See --help."

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
-from catena.cli.common import HELP, MachineOptions, end_with, parse_plain, resolve_run_folder
-from catena.cli.help import full_help, short_help
-from catena.cli.parser import Arg, Section, UsageError, first_argument, parse_command
+from catena.cli.common import CommandLine, MachineOptions, parse_plain, resolve_run_folder
+from catena.cli.parser import Arg, Section, UsageError
 from catena.cli.train_options import COMMON_GROUPS, TrainingOptions, starting_point
 from catena.config import parse
 from catena.tasks.spec import get_spec
@@ -62,17 +61,13 @@ _GROUPS = {
 
 def run(argv: Sequence[str]) -> int:
     """Train an agent, or show a trained one if the first argument is a folder."""
-    words = [word for word in argv if word not in HELP]
-    first = first_argument(PlayCommand, words)
-    if first is not None and Path(first).is_dir():
+    line = CommandLine(PlayCommand, argv)
+    if line.first is not None and Path(line.first).is_dir():
         return _watch(argv)
-    data, text, source = starting_point(words)
+    data, text, source = starting_point(line)
     spec = get_spec("play")
     section = Section(spec.config_class(), data, title="Config of the task play")
-    if len(words) < len(argv):
-        full = "--help-all" in argv
-        end_with(full_help(PlayCommand, [section]) if full else short_help(PlayCommand, [section], _GROUPS))
-    options, (values,) = parse_command(PlayCommand, words, [section])
+    options, (values,) = line.parse([section], _GROUPS)
     if options.environment is not None:
         values = {**values, "environment": {**values.get("environment", {}), "name": options.environment}}
     config: Any = _with_steps(parse(spec.config_class(), values, source=source, text=text), options.steps)
@@ -81,18 +76,8 @@ def run(argv: Sequence[str]) -> int:
     from catena.cli.training import TrainRequest, next_folder, run_training
 
     folder = options.output or next_folder(f"play-{config.model.kind}")
-    request = TrainRequest(
-        spec,
-        config,
-        output=folder,
-        overwrite=options.overwrite,
-        init_from=options.init_from,
-        seeds=options.seeds,
-        track=options.track,
-        quiet=options.quiet,
-        command=("catena", "play", *argv),
-    )
-    code = run_training(request)
+    options = options.model_copy(update={"output": folder})
+    code = run_training(TrainRequest(spec, config, options, ("catena", "play", *argv)))
     if code == 0 and options.record is not None:
         _record(folder, options.record)
     return code

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field
 
+from catena.cli.common import CommandLine
 from catena.cli.parser import Arg, CommandOptions
 from catena.config import read_toml
 from catena.recipes.catalog import find_config
@@ -37,9 +37,9 @@ class TrainingOptions(CommandOptions):
     """Print only the result."""
 
 
-def starting_point(words: Sequence[str]) -> tuple[dict[str, Any], str, str]:
+def starting_point(line: CommandLine) -> tuple[dict[str, Any], str, str]:
     """The values that options override, with their text and the name of their source."""
-    config, old = find_value(words, "-c", "--config"), find_value(words, "--init-from")
+    config, old = line.value("config"), line.value("init_from")
     if config is not None:
         path = find_config(config)
         data, text = read_toml(path)
@@ -52,16 +52,8 @@ def starting_point(words: Sequence[str]) -> tuple[dict[str, Any], str, str]:
     return {}, "", "the command line"
 
 
-def find_value(words: Sequence[str], *names: str) -> str | None:
-    """The value of an option of the command line that decides the task."""
-    for i, word in enumerate(words):
-        name, equals, value = word.partition("=")
-        if name.replace("_", "-") in names:
-            return value if equals else (words[i + 1] if i + 1 < len(words) else None)
-    return None
-
-
 def config_of_run(run: Path) -> Path:
+    """The config file of a run."""
     from catena.checkpoint import CONFIG, open_checkpoint
 
     return open_checkpoint(run, lambda words: None).folder / CONFIG

@@ -32,12 +32,8 @@ class TrainRequest:
 
     spec: TaskSpec
     config: Any
-    output: Path | None = None
-    overwrite: bool = False
-    init_from: Path | None = None
-    seeds: int = 1
-    track: str | None = None
-    quiet: bool = False
+    options: Any
+    """The options of the command, such as those of :class:`~catena.cli.train_options.TrainingOptions`."""
     command: tuple[str, ...] = ()
     """The command line."""
     chosen: tuple[str, ...] = ()
@@ -46,25 +42,25 @@ class TrainRequest:
 
 def run_training(plan: TrainRequest) -> int:
     """Train one model, or one for each seed and fold, and print the result."""
-    config = plan.config
+    config, options = plan.config, plan.options
     if plan.spec.has_examples:
         config = config.model_copy(update={"data": with_absolute_paths(config.data)})
-    folder = plan.output or next_folder(f"{plan.spec.name}-{config.model.kind}")
-    parts = list(_parts(config, plan.seeds))
+    folder = options.output or next_folder(f"{plan.spec.name}-{config.model.kind}")
+    parts = list(_parts(config, options.seeds))
     for name, _ in parts:
-        check_run_folder_is_free(folder if len(parts) == 1 else folder / name, plan.overwrite)
-    if not plan.quiet:
+        check_run_folder_is_free(folder if len(parts) == 1 else folder / name, options.overwrite)
+    if not options.quiet:
         for line in plan.chosen:
             print_line(line)
     if len(parts) == 1:
         trained = _one(plan, parts[0][1], folder)
-        print_result(trained, plan.quiet)
+        print_result(trained, options.quiet)
         return 130 if trained.interrupted else 0
     if is_run(folder):
         raise ConfigError(f"{folder} is a run and cannot hold {len(parts)} runs. Choose another --output.")
     results = []
     for name, part in parts:
-        if not plan.quiet:
+        if not options.quiet:
             print_line(f"--- {name} ---")
         trained = _one(plan, part, folder / name)
         if trained.interrupted:
@@ -93,11 +89,11 @@ def run_search(
     """
     from catena.tasks.auto.search import search_model
 
-    folder = plan.output or next_folder(f"{plan.spec.name}-{'auto' if candidates is None else 'tune'}")
-    check_run_folder_is_free(folder, plan.overwrite)
+    folder = plan.options.output or next_folder(f"{plan.spec.name}-{'auto' if candidates is None else 'tune'}")
+    check_run_folder_is_free(folder, plan.options.overwrite)
     if folder.is_dir() and any(folder.iterdir()):
-        make_room(folder, plan.overwrite)
-    note = (lambda line: None) if plan.quiet else print_line
+        make_room(folder, plan.options.overwrite)
+    note = (lambda line: None) if plan.options.quiet else print_line
     for line in plan.chosen:
         note(line)
     paths = with_absolute_paths(plan.config.data).model_dump(include=set(plan.config.data.PATHS))
@@ -106,7 +102,7 @@ def run_search(
     result = search_model(
         plan.spec, named, folder, seconds, note, command=plan.command, source=source, candidates=candidates
     )
-    print_result(result, plan.quiet)
+    print_result(result, plan.options.quiet)
     return 130 if result.interrupted else 0
 
 
@@ -136,10 +132,15 @@ def print_result(trained: TrainResult, quiet: bool) -> None:
 
 
 def _one(plan: TrainRequest, config: Any, folder: Path) -> TrainResult:
-    reporter = make_reporter(plan.quiet, plan.track, folder)
+    reporter = make_reporter(plan.options.quiet, plan.options.track, folder)
     try:
         result = train_run(
-            config, folder, reporter, init_from=plan.init_from, overwrite=plan.overwrite, command=plan.command
+            config,
+            folder,
+            reporter,
+            init_from=plan.options.init_from,
+            overwrite=plan.options.overwrite,
+            command=plan.command,
         )
     finally:
         reporter.close()

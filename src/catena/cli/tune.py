@@ -54,14 +54,7 @@ def run(argv: Sequence[str]) -> int:
     config: Any = parse(spec.config_class(), values, source=str(path))
     ranges = [parse_range(text, spec.config_class(), values) for text in options.over]
     candidates = combine(spec, values, ranges, options.trials, options.seed)
-    request = TrainRequest(
-        spec,
-        config,
-        output=options.output,
-        overwrite=options.overwrite,
-        quiet=options.quiet,
-        command=("catena", "tune", *argv),
-    )
+    request = TrainRequest(spec, config, options, ("catena", "tune", *argv))
     return run_search(request, values, str(path), candidates)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,12 +12,19 @@ from pydantic.fields import FieldInfo
 
 from catena.config.schema import KIND, NONE, Config, ConfigKey, get_default, get_kind, section_classes
 from catena.config.validation_errors import problems
-from catena.errors import ConfigError
+from catena.errors import ConfigError, InvalidValuesError
 
 C = TypeVar("C", bound=Config)
 
 
-def parse(schema: type[C], data: Mapping[str, Any], *, source: str = "the config", text: str = "") -> C:
+def parse(
+    schema: type[C],
+    data: Mapping[str, Any],
+    *,
+    source: str = "the config",
+    text: str = "",
+    show: Callable[[Sequence[str]], str] = ".".join,
+) -> C:
     """Make a config from nested plain values.
 
     A partial section takes its other values from the default section if both have the same kind.
@@ -27,19 +34,20 @@ def parse(schema: type[C], data: Mapping[str, Any], *, source: str = "the config
         data: the nested values.
         source: name of the source for error messages.
         text: the TOML text of the values, if any. Errors then have line numbers.
+        show: the name of a key in errors, from its path.
 
     Raises:
-        ConfigError: lists all invalid values.
+        InvalidValuesError: lists all invalid values.
     """
     filled = _filled(schema, schema.implied(data))
     try:
         return schema.model_validate(filled)
     except ValidationError as error:
-        listed = problems(schema, error, filled, text)
+        listed = problems(schema, error, filled, text, show)
     if len(listed) == 1:
-        raise ConfigError(f"{source} has an invalid value: {listed[0]}")
-    told = "\n".join(f"  - {problem}" for problem in listed)
-    raise ConfigError(f"{source} has {len(listed)} invalid values:\n{told}")
+        raise InvalidValuesError(f"{source} has an invalid value: {listed[0]}", listed)
+    lines = "\n".join(f"  - {problem}" for problem in listed)
+    raise InvalidValuesError(f"{source} has {len(listed)} invalid values:\n{lines}", listed)
 
 
 def read_toml(path: Path) -> tuple[dict[str, Any], str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
@@ -29,8 +29,22 @@ _PLAIN = {
 """Phrases of pydantic and what to write instead. Longer phrases come first."""
 
 
-def problems(schema: type[Config], error: ValidationError, data: Mapping[str, Any], text: str) -> list[str]:
-    """One sentence for each problem. ``text`` is the TOML file, if the values came from one."""
+def problems(
+    schema: type[Config],
+    error: ValidationError,
+    data: Mapping[str, Any],
+    text: str,
+    show: Callable[[Sequence[str]], str] = ".".join,
+) -> list[str]:
+    """One sentence for each problem.
+
+    Args:
+        schema: the config class.
+        error: the error of pydantic.
+        data: the values.
+        text: the TOML file, if the values came from one.
+        show: the name of a key, from its path.
+    """
     written = tomllib.loads(text) if text else {}
     reasons: dict[tuple[str, str], list[str]] = {}
     for found in error.errors(include_url=False):
@@ -38,9 +52,10 @@ def problems(schema: type[Config], error: ValidationError, data: Mapping[str, An
         value = found["input"]
         if found["type"] == "union_tag_invalid":
             path, value = (*path, KIND), value[KIND]
-        place = (".".join(path) or "the whole") + item + _where(path, data, written, text)
+        place = (show(path) if path else "the whole") + item + _where(path, data, written, text)
         if sentence := _whole_sentence(schema, found, path, place, data):
-            reasons[sentence, ""] = []
+            name, _, rest = sentence.partition(" ")  # our own validators begin with the name of a field
+            reasons[f"{show([name])} {rest}" if name in schema.model_fields else sentence, ""] = []
         else:  # a union of types gives one error for each of them, all about the same value
             ends = reasons.setdefault((place, _shown(value)), [])
             ends.append(_reason(schema, found, path, value, data))
