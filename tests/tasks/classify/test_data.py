@@ -195,3 +195,14 @@ def test_min_count_of_hashed_features_is_rejected() -> None:
     values = {"model": {"kind": "loglinear", "features": {"buckets": 64}}, "vocabulary": {"min_count": 2}}
     with pytest.raises(ConfigError, match=r"vocabulary.min_count must not be set if features are hashed .* got 2\."):
         config_of(values)
+
+
+def test_samples_of_dev_show_the_texts_of_the_file(tmp_path: Path) -> None:
+    config = config_of(
+        {"model": {"kind": "cnn"}, "tokenizer": {"kind": "words", "lowercase": True}, "data": {"dev_fraction": 0.5}}
+    )
+    texts = [f"Wake ME at {n}, it's  late" for n in range(8)]
+    training, _ = prepared(config, {"train": examples(texts, ["a", "b"] * 4)})
+    shown = training.data.dev.shown
+    assert len(shown) == 3
+    assert set(shown.values()) <= {f"Wake ME at {n}, it's late" for n in range(8)}

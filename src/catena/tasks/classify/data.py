@@ -40,9 +40,12 @@ SAMPLES = 3
 MANY = 2_000_000
 """Number of texts up to which dev and test have exact sizes and the exact proportions of labels."""
 _SENTENCES = ("conllu", "columns")
+"""Formats that have no texts."""
 _LOOKED_AT = 1000
 """Number of records whose labels are compared with those of a model."""
-"""Formats that have no texts."""
+_SAMPLED = 10_000
+"""Number of texts of each part whose beginning is kept, so that some of them can be shown."""
+_BEGINNING = 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,6 +181,7 @@ class TextStore:
         labels: the labels of each text.
         hashes: the hash of each text, by which it is split.
         parts: the texts of the files, by their role.
+        beginnings: the first characters of some texts as the files have them, by index.
     """
 
     corpus: Corpus
@@ -185,10 +189,17 @@ class TextStore:
     labels: list[tuple[str, ...]]
     hashes: np.ndarray
     parts: dict[str, np.ndarray]
+    beginnings: dict[int, str]
 
     def split(self, config: ClassifyConfig) -> dict[str, np.ndarray]:
         """The texts of train, dev and test. What has no file is split off train, with the same mix of labels."""
         return split_texts(config, self.hashes, self.labels, self.parts)
+
+    def samples(self, rows: np.ndarray) -> dict[int, str]:
+        """The beginnings of a few of the texts ``rows``, by their position in ``rows``."""
+        known = [i for i, row in enumerate(rows.tolist()) if row in self.beginnings]
+        chosen = np.linspace(0, len(known) - 1, min(SAMPLES, len(known))).astype(int).tolist()
+        return {known[n]: self.beginnings[int(rows[known[n]])] for n in chosen}
 
 
 def split_texts(
@@ -248,16 +259,19 @@ def store_texts(config: ClassifyConfig, sources: Sources[LabeledText], tokenizer
     builder = CorpusBuilder()
     labels: list[tuple[str, ...]] = []
     hashes, parts = array.array("Q"), {}
+    beginnings: dict[int, str] = {}
     for part in ("train", "dev", "test"):
         first = len(labels)
         for example, tokens in _read_usable(config, sources, tokenizer, part):
+            if len(labels) - first < _SAMPLED:
+                beginnings[len(labels)] = " ".join(example.text[:_BEGINNING].split())
             builder.add(tokens)
             labels.append(example.labels)
             hashes.append(hash_text(example.text))
         if part in sources:
             parts[part] = np.arange(first, len(labels))
             sources.check(part, len(parts[part]))
-    return TextStore(builder.finish(), builder.tokens, labels, np.array(hashes, np.uint64), parts)
+    return TextStore(builder.finish(), builder.tokens, labels, np.array(hashes, np.uint64), parts, beginnings)
 
 
 def _read_usable(

@@ -19,7 +19,6 @@ from catena.tasks.classify.base import LabelTask
 from catena.tasks.classify.batch import ClassifyBatch
 from catena.tasks.classify.config import ClassifyConfig, ClassifyOptions, NeuralClassifierConfig
 from catena.tasks.classify.data import (
-    SAMPLES,
     ClassifyRows,
     TextStore,
     count_labels,
@@ -104,10 +103,7 @@ class ClassifyTask(TextInputs, LabelTask[LabeledText]):
         found = {}
         for part, rows in parts.items():
             found[part] = ClassifyRows(texts, rows, [store.labels[i] for i in rows])
-        dev = parts["dev"]
-        join = self.encoding.texts.tokenizer.join
-        for i in np.linspace(0, len(dev) - 1, min(SAMPLES, len(dev))).astype(int).tolist():
-            found["dev"].shown[i] = join([store.tokens[n] for n in store.corpus[int(dev[i])]])
+        found["dev"].shown.update(store.samples(parts["dev"]))
         return found
 
     def _describe(self, rows: dict[str, ClassifyRows]) -> list[str]:
