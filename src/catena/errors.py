@@ -37,6 +37,10 @@ class ShapeError(CatenaError, ValueError):
     """Tensors have wrong types, or shapes that do not fit together."""
 
 
+class TooLongError(ShapeError, DataError):
+    """A text is longer than the model can read, such as one with learned positions."""
+
+
 class StepperError(CatenaError, ValueError):
     """A stepper violates a requirement of the search algorithms."""
 

@@ -147,8 +147,6 @@ def _lines(scored: Iterable[ScoredText], model: LmTask, options: ScoreCommand, t
         else:
             yield from writer.lines(one)
         if options.tokens and options.format != "jsonl":
-            # The end is a special token, which is always known.
-            known = [*(token in model.encoding.vocabulary for token in one.tokens[:-1]), True]
-            for token, log_prob, is_known in zip(one.tokens, one.log_probs, known, strict=True):
+            for token, log_prob, is_known in zip(one.tokens, one.log_probs, one.known, strict=True):
                 unknown = "" if is_known else "\t<unk>"
                 yield f"{log_prob:10.4f}\t{json.dumps(token, ensure_ascii=False)[1:-1]}{unknown}"

@@ -207,6 +207,7 @@ def test_predict_scores_unusual_texts(text: Path, tmp_path: Path, tokenizer: str
     np.testing.assert_allclose([one.log_prob for one in found], alone, rtol=1e-4)
     if tokenizer in ("bytes", "bpe"):
         assert all(one.unknown == 0 for one in found)
+        assert not any("Ġ" in token for one in found for token in one.tokens), "marks of byte-level pieces"
     with pytest.raises(DataError, match="predict must get a list, got one text: 'a dog'"):
         task.predict("a dog")
     with pytest.raises(DataError, match="a text must be a string, got int"):

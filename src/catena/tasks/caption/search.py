@@ -93,7 +93,7 @@ class CaptionSearch(TextSearch[EncodedPicture]):
     def _prediction(
         self, file: str, one: Hypothesis, details: HypothesisDetails | None, options: CaptionOptions
     ) -> CaptionPrediction:
-        tokens = tuple(self.encoding.vocabulary.tokens(one.ids))
+        tokens = tuple(map(self.encoding.tokenizer.shown, self.encoding.vocabulary.tokens(one.ids)))
         made = CaptionPrediction(file, self.encoding.text(one.ids), tokens, one.log_prob, one.score, not one.finished)
         if details is None:
             return made

@@ -111,7 +111,8 @@ class TextGenerator:
                 shown = text
 
     def _written(self, prompt: str, one: Hypothesis) -> Continuation:
-        tokens = tuple(self.model.encoding.vocabulary.tokens(one.ids))
+        encoding = self.model.encoding
+        tokens = tuple(map(encoding.tokenizer.shown, encoding.vocabulary.tokens(one.ids)))
         return Continuation(prompt, self._continuation(prompt, one.ids), tokens, one)
 
     def _continuation(self, prompt: str, ids: Sequence[int]) -> str:

@@ -13,13 +13,19 @@ from catena.tasks.base import Prediction
 class ScoredText(Prediction):
     """A text with the log-probability in nats of each token, including the end symbol.
 
-    ``str()`` gives the total log-probability; ``unknown`` is the number of tokens outside the vocabulary.
+    ``str()`` gives the total log-probability. ``tokens`` are in readable form; ``known[i]`` says whether token i is in
+    the vocabulary.
     """
 
     text: str
     tokens: tuple[str, ...]
     log_probs: tuple[float, ...]
-    unknown: int
+    known: tuple[bool, ...]
+
+    @property
+    def unknown(self) -> int:
+        """The number of tokens outside the vocabulary."""
+        return len(self.known) - sum(self.known)
 
     @property
     def log_prob(self) -> float:

@@ -109,13 +109,13 @@ class LmTask(BaseTask[LmConfig, Text, ScoredText, LmOptions]):
         offsets = np.concatenate(([0], np.cumsum([len(line) for line in lines]))).astype(np.int64)
         flat = np.array([id for line in lines for id in line], np.int32)
         log_probs = self.separate_log_probs(Corpus(flat, offsets))
-        end = self.encoding.vocabulary.tokens([self.encoding.end])[0]
+        tokenizer, end = self.encoding.tokenizer, self.encoding.vocabulary.tokens([self.encoding.end])[0]
         return [
             ScoredText(
                 example.text,
-                (*self.encoding.tokenizer.tokens(example.text), end),
+                (*map(tokenizer.shown, tokenizer.tokens(example.text)), end),
                 tuple(log_probs[low:high].tolist()),
-                int((flat[low:high] == UNK).sum()),
+                tuple((flat[low:high] != UNK).tolist()),
             )
             for example, (low, high) in zip(examples, pairwise(offsets.tolist()), strict=True)
         ]

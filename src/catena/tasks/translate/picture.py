@@ -25,8 +25,8 @@ def map_attention(model: EnsembleModel, prediction: TranslationPrediction, withi
         within: ``"source"`` or ``"target"`` for self-attention; None for attention to the source.
     """
     encoding, network = model.encoding, model.network
-    read = (*encoding.source.shown(prediction.source_tokens), END_SYMBOL)
-    written = (*encoding.target.shown(prediction.tokens), *([] if prediction.truncated else [END_SYMBOL]))
+    read = (*prediction.source_tokens, END_SYMBOL)
+    written = (*prediction.tokens, *([] if prediction.truncated else [END_SYMBOL]))
     if within is None:
         return AttentionMaps(prediction.attention or (), written, read)
     coded = model.code(prediction.source)
@@ -34,7 +34,7 @@ def map_attention(model: EnsembleModel, prediction: TranslationPrediction, withi
     if within == "source":
         layers = _of_first(network.source_attention(source), len(read))
         return AttentionMaps(layers, read, read, "read", "attended to")
-    targets, lengths = (x.to(network.device) for x in pad([encoding.target_ids(prediction.tokens, coded.new)]))
+    targets, lengths = (x.to(network.device) for x in pad([np.array([*prediction.ids, encoding.end])]))
     layers = _of_first(network.target_attention(source, targets, lengths), len(written))
     return AttentionMaps(layers, written, (BEGIN_SYMBOL, *written)[: len(written)], "written", "after")
 

@@ -19,9 +19,9 @@ class TranslationPrediction(RankedPrediction):
 
     Args:
         source: the source text.
-        source_tokens: its tokens.
+        source_tokens: its tokens in readable form.
         translation: the translation; empty for a text without tokens.
-        tokens: the generated tokens.
+        tokens: the generated tokens in readable form.
         log_prob: log p(translation | source), including its end symbol unless it is truncated; None for an empty text.
         score: the score by which the search ranked the translation.
         truncated: whether it was cut at the maximum length, so that it has no end symbol.
@@ -29,7 +29,8 @@ class TranslationPrediction(RankedPrediction):
         log_probs: log-probability of each token, and of the end symbol unless it is truncated; None without ``scores``.
         attention: weights ``[head, t, s]`` of each layer that attends to the source; None without ``alignment``. The
             last row is the end symbol unless it is truncated; the last column is the end of the source.
-        links: the alignment as pairs (source token, target token) in readable form; None without ``alignment``.
+        links: the alignment as pairs (source token, target token); None without ``alignment``.
+        ids: the ids of the generated tokens; copied tokens have ids from the size of the vocabulary on.
         n_best: the n best or sampled translations, if several were requested.
     """
 
@@ -44,6 +45,7 @@ class TranslationPrediction(RankedPrediction):
     log_probs: tuple[float, ...] | None = None
     attention: tuple[np.ndarray, ...] | None = field(default=None, repr=False)
     links: tuple[tuple[str, str], ...] | None = None
+    ids: tuple[int, ...] = field(default=(), repr=False)
     n_best: tuple[Self, ...] = ()
 
     def __str__(self) -> str:

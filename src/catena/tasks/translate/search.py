@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from catena.data.vocabulary import UNK, UNK_SYMBOL
-from catena.errors import DataError
+from catena.errors import TooLongError
 from catena.search.config import BaseSearchConfig
 from catena.search.hypothesis import Hypothesis
 from catena.search.stepper import Stepper
@@ -101,9 +101,11 @@ class TranslationSearch(TextSearch[TranslationSource]):
     ) -> TranslationPrediction:
         tokens = self.encoding.tokens(one.ids, source.new)
         written, words = tokens, source.tokens[:-1]
+        read, shown = self.encoding.source.shown(words), self.encoding.target.shown(tokens)
         made = TranslationPrediction(
-            text, words, "", tuple(tokens), one.log_prob, one.score, not one.finished, self._knows(words)
+            text, tuple(read), "", tuple(shown), one.log_prob, one.score, not one.finished, self._knows(words)
         )
+        made = replace(made, ids=tuple(one.ids))
         if details is not None:
             steps = len(tokens) + one.finished
             attention = tuple(layer[:, :steps] for layer in details.attention)
@@ -112,24 +114,14 @@ class TranslationSearch(TextSearch[TranslationSource]):
             if options.scores:
                 made = replace(made, log_probs=details.log_probs[:steps])
             if options.alignment:
-                made = replace(made, attention=attention, links=self._links(words, tokens, attention))
+                made = replace(made, attention=attention, links=_links(read, shown, attention))
         return replace(made, translation=self.encoding.text(written))
-
-    def _links(
-        self, source: Sequence[str], target: Sequence[str], attention: Sequence[np.ndarray]
-    ) -> tuple[tuple[str, str], ...]:
-        """The aligned tokens in readable form."""
-        if not attention:
-            return ()
-        positions = most_attended(mean_weights(attention), len(target))
-        read, written = self.encoding.source.shown(source), self.encoding.target.shown(target)
-        return tuple((read[s], written[t]) for s, t in positions)
 
     def _empty(self, text: str, words: tuple[str, ...], options: TranslateOptions) -> TranslationPrediction:
         """The prediction for a text without tokens."""
         return TranslationPrediction(
             text,
-            words,
+            tuple(self.encoding.source.shown(words)),
             known=self._knows(words),
             log_probs=() if options.scores else None,
             attention=() if options.alignment else None,
@@ -152,7 +144,7 @@ class TranslationSearch(TextSearch[TranslationSource]):
         if self.longest is not None and self.longest < MAX_SOURCE_TOKENS:
             limit = f"at most {self.longest:,} tokens (model.max_length)"
         begins = " ".join(sources[most][0].tokens[:5])[:60]
-        raise DataError(
+        raise TooLongError(
             f"A text must have {limit}, got {lengths[most]:,}. Split the text that starts with {begins!r} into "
             f"sentences."
         )
@@ -173,3 +165,12 @@ class TranslationSearch(TextSearch[TranslationSource]):
 
     def restricts(self, is_constrained: bool) -> bool:
         return super().restricts(is_constrained) or (self.candidates is not None and not is_constrained)
+
+
+def _links(
+    source: Sequence[str], target: Sequence[str], attention: Sequence[np.ndarray]
+) -> tuple[tuple[str, str], ...]:
+    """The aligned tokens."""
+    if not attention:
+        return ()
+    return tuple((source[s], target[t]) for s, t in most_attended(mean_weights(attention), len(target)))

@@ -256,7 +256,7 @@ class TranslateTask(NeuralTask[TranslateConfig, TranslationExample, TranslationP
         """Translate some examples, and score the references of all rows unless this is an ensemble."""
         best = [listed[0] for listed in self.searcher.translate(examples, search, _PLAIN)]
         source = self.encoding.source
-        unknown = [int((source.ids(one.source_tokens) == UNK).sum()) for one in best]
+        unknown = [int((source.ids(source.tokenizer.tokens(one.source)) == UNK).sum()) for one in best]
         sized: list[tuple[str, int]] = []
         log_probs = np.zeros(0)
         if not self.others:
