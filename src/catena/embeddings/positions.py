@@ -22,7 +22,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from catena.errors import ShapeError
+from catena.errors import ShapeError, TooLongError
 
 _Start = int | Int[Tensor, " b"]
 """The position of the first vector."""
@@ -50,7 +50,7 @@ class SinusoidalPositions(nn.Module):
 
 
 class LearnedPositions(nn.Module):
-    """Adds a learned vector to each of the first ``max_length`` positions; raises ShapeError for longer sequences.
+    """Adds a learned vector to each of the first ``max_length`` positions; raises TooLongError for longer sequences.
 
     Args:
         max_length: number of positions.
@@ -66,7 +66,7 @@ class LearnedPositions(nn.Module):
     def forward(self, x: Float[Tensor, "*batch t d"], start: _Start = 0) -> Float[Tensor, "*batch t d"]:
         end = _last(start) + x.shape[-2]
         if end > self.max_length:
-            raise ShapeError(
+            raise TooLongError(
                 f"the length of a sequence must be at most max_length = {self.max_length}, got {end}. Truncate the "
                 "text, use sinusoidal or rotary positions, or train again with a larger max_length."
             )

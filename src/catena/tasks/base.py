@@ -12,7 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
@@ -21,7 +21,7 @@ import numpy as np
 
 from catena.config import Config, to_toml
 from catena.data.reading import ReadCounter
-from catena.errors import CheckpointError, ConfigError, DataError
+from catena.errors import CheckpointError, ConfigError, DataError, TooLongError
 from catena.metrics.intervals import Interval, bootstrap_score_interval, wilson_interval
 from catena.metrics.measure import Metric, MetricValue
 from catena.randomness import Randomness
@@ -43,6 +43,7 @@ E = TypeVar("E")
 P = TypeVar("P", bound="Prediction")
 O = TypeVar("O", bound="PredictOptions")  # noqa: E741
 T = TypeVar("T", bound="BaseTask[Any, Any, Any, Any]")
+V = TypeVar("V")
 
 
 class Prediction(ABC):
@@ -512,7 +513,7 @@ class BaseTask(ABC, Generic[C, E, P, O]):
         self.check_options(chosen)
         read = 0
         for block in blocks(map(self.to_example, items), self.stream_block):
-            yield from self.predict_examples(block, chosen.continued(read))
+            yield from name_too_long(block, partial(self.predict_examples, options=chosen.continued(read)))
             read += len(block)
 
     def check_options(self, options: O) -> None:
@@ -520,7 +521,7 @@ class BaseTask(ABC, Generic[C, E, P, O]):
 
     def evaluate(self, examples: Iterable[E]) -> EvaluationResult:
         """Compare the predictions of examples with their gold labels or references, with constant memory."""
-        found = [self.evaluate_examples(block) for block in blocks(examples, self.stream_block)]
+        found = [name_too_long(block, self.evaluate_examples) for block in blocks(examples, self.stream_block)]
         if not found:
             raise DataError("There is no example to score. Give a file with gold labels or references.")
         return found[0].join(found)
@@ -531,6 +532,25 @@ def blocks(items: Iterable[E], size: int) -> Iterator[list[E]]:
     waiting = iter(items)
     while block := list(islice(waiting, size)):
         yield block
+
+
+def name_too_long(block: Sequence[E], apply: Callable[[Sequence[E]], V]) -> V:
+    """Apply a function to examples; raise a TooLongError that names the first example that the model cannot read.
+
+    Args:
+        block: the examples. Those with a ``location`` are named by it.
+        apply: the function, which raises TooLongError if one of the examples is too long.
+    """
+    try:
+        return apply(block)
+    except TooLongError as error:
+        if len(block) > 1:
+            half = len(block) // 2
+            for part in (block[:half], block[half:]):
+                name_too_long(part, apply)
+        elif (location := getattr(block[0], "location", None)) is not None:
+            raise TooLongError(f"{location}: {error}") from None
+        raise
 
 
 def by_length(

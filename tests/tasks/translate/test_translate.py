@@ -135,6 +135,10 @@ def test_every_model_kind_trains_loads_and_predicts(kind: str, files: Path, tmp_
             for layer in one.attention:
                 assert layer.shape[1:] == (len(one.log_probs), len(prediction.source_tokens) + 1)
                 assert np.allclose(layer.sum(axis=2), 1, atol=1e-4)
+    if tokens is BPE:  # the marks of byte-level pieces are not shown
+        shown = [token for one in predictions for token in (*one.source_tokens, *one.tokens)]
+        assert any(token.startswith("▁") for token in shown)
+        assert not any("Ġ" in token for token in shown)
     assert model.describe(3)
 
 
@@ -297,6 +301,9 @@ def test_long_source_is_translated_unless_positions_are_limited(files: Path, tmp
     limited = train(toy_config(files, CONVOLUTIONAL), tmp_path / "c")
     with pytest.raises(DataError, match=r"at most 1,024 tokens \(model\.max_length\), got 2,001\. Split the text"):
         limited.predict(["short", long])
+    (tmp_path / "sources.txt").write_text(f"The dog\n{long}\nThe dog\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"sources\.txt:2: A text must have at most 1,024 tokens"):
+        list(limited.predict_stream(limited.read_inputs(tmp_path / "sources.txt", ReadCounter())))
     with pytest.MonkeyPatch.context() as here:
         here.setattr("catena.tasks.translate.search.MAX_SOURCE_TOKENS", 1500)
         with pytest.raises(DataError, match=r"at most 1,500 tokens, got 2,001.*starts with 'The dog The"):
