@@ -35,6 +35,9 @@ class Script:
     on_slice: Callable[[Slice], None] = lambda job: None
     higher_is_better: bool = True
     converged: set[str] = field(default_factory=set)
+    counted: set[str] = field(default_factory=set)
+    lasts: dict[str, float] = field(default_factory=dict)
+    """Seconds after which a candidate has converged."""
     evaluation: float = 0.0
     jobs: list[Job] = field(default_factory=list)
     now: float = 0.0
@@ -49,17 +52,19 @@ class Script:
         self.on_slice(job)
         name = job.folder.name
         before = [one.seconds for one in self.slices(name)[:-1]]
-        self.now += (job.seconds - max(before, default=0.0)) / 2
+        seconds = min(job.seconds, self.lasts.get(name, job.seconds))
+        self.now += (seconds - max(before, default=0.0)) / 2
         if name not in self.scores and name != "again":
             return Outcome("failed", lines=("It diverged.",))
         job.folder.mkdir(parents=True, exist_ok=True)
         for file in ("config.toml", "meta.json", "log.txt"):
             (job.folder / file).write_text(name, encoding="utf-8")
-        reason = "patience" if name in self.converged else "max_time"
-        steps = round(10 * job.seconds)
+        reason = "patience" if name in self.converged or seconds < job.seconds else "max_time"
+        steps = round(10 * seconds)
         scores = {"accuracy": self.scores.get(name, 1.0)}
+        is_network = name not in self.counted
         return Outcome(
-            reason, steps, job.seconds, steps, scores, "accuracy", self.higher_is_better, True, self.evaluation
+            reason, steps, seconds, steps, scores, "accuracy", self.higher_is_better, is_network, self.evaluation
         )
 
     def slices(self, name: str) -> list[Slice]:
@@ -266,3 +271,43 @@ def test_the_simplest_candidate_has_time_to_converge(tmp_path: Path, monkeypatch
     run(tmp_path / "run")
     first = {name: script.slices(name)[0].seconds for name in SCORES}
     assert first["log-linear"] > 2 * first["cnn"] == 2 * first["gru"]
+
+
+def test_time_that_training_again_does_not_need_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The simplest candidate is the best and needs too long for a second training: its first one continues."""
+    script = use(monkeypatch, Script({"log-linear": 0.9}, DataSize(1000, 0, 5000), counted={"log-linear"}))
+    run(tmp_path / "run")
+    assert not script.slices("again")
+    assert max(job.seconds for job in script.slices("log-linear")) > 800
+
+
+def test_idle_workers_train_variations_of_a_converged_leader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scores = {"log-linear": 0.9, "cnn": 0.5, "log-linear-003": 0.95}
+    counted = {f"log-linear-{i:03d}" for i in range(20)} | {"log-linear"}
+    script = use(monkeypatch, Script(scores, DataSize(5000, 300, 25_000), counted=counted))
+    script.lasts = dict.fromkeys(counted, 10.0)
+    assert run(tmp_path / "run").scores == {"accuracy": 0.95}
+    assert len(script.slices("cnn")) > 1, "another worker continues with the last candidate"
+    record = read_record(tmp_path / "run")
+    assert record is not None
+    assert record.winner == "log-linear-003"
+    assert {trial.varies for trial in record.trials} == {"", "log-linear"}
+    assert sum(trial.varies == "log-linear" for trial in record.trials) > 4
+
+
+def test_variations_that_do_not_fit_are_not_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = use(monkeypatch, Script({"log-linear": 0.9}, DataSize(5000, 300, 25_000), counted={"log-linear"}))
+    script.lasts = {"log-linear": 390.0, "log-linear-001": 500.0}
+    script.scores |= {"log-linear-001": 0.8, "log-linear-002": 0.8}
+    run(tmp_path / "run")
+    assert script.slices("log-linear-001")
+    record = read_record(tmp_path / "run")
+    assert record is not None
+    assert [trial.name for trial in record.trials if trial.varies and trial.status == "waiting"] == []
+
+
+def test_networks_are_varied_with_a_falling_rate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = use(monkeypatch, Script({"cnn-wide": 0.9, "cnn-wide-same": 0.95}, DataSize(5000, 300, 25_000)))
+    script.lasts = {"cnn-wide": 20.0, "cnn-wide-same": 40.0}
+    assert run(tmp_path / "run").scores == {"accuracy": 0.95}
+    assert [job.steps for job in script.slices("cnn-wide-same")] == [300]

@@ -42,6 +42,8 @@ class Trial:
         speed: steps for each second, without evaluations.
         evaluation: seconds of one evaluation.
         note: why it failed.
+        varies: the name of the trial that it varies; empty for a candidate of the table.
+        expected: seconds that a variation probably needs.
     """
 
     name: str
@@ -59,6 +61,8 @@ class Trial:
     speed: float = 0.0
     evaluation: float = 0.0
     note: str = ""
+    varies: str = ""
+    expected: float = 0.0
 
     @property
     def rank(self) -> float:

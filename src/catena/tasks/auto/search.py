@@ -17,6 +17,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
@@ -24,20 +25,17 @@ from typing import Any
 from catena.checkpoint import LOG, META
 from catena.config import parse
 from catena.errors import CatenaError, CheckpointError, DataError
+from catena.tasks.auto.budget import Budget
 from catena.tasks.auto.record import TRIALS, SearchRecord, Trial, plan_slices, read_record
 from catena.tasks.auto.table import Candidate, DataSize, read_ranking, suitable
 from catena.tasks.auto.trials import Conclusion, CountJob, Job, Outcome, Slice, Worker
+from catena.tasks.auto.variations import vary
 from catena.tasks.base import TrainResult
 from catena.tasks.spec import TaskSpec, get_spec
 from catena.training.interrupt import Interruption
 
 _FRACTIONS = (0.3, 0.3)
 """Fractions of the time for the first rungs; the last candidates take the rest."""
-_RESERVE = 0.04
-"""Fraction of the time that is left for loading the best model and scoring a small test set."""
-_TEST = 4.0
-"""Time of scoring a test example, which may use a wider beam, relative to that of a dev example."""
-_MAX_RESERVE = 0.25
 _MIN_LEFT = 0.1
 """Smallest fraction of the time for the search, even if reading the data took longer."""
 _GRACE = 0.05
@@ -48,26 +46,13 @@ _MAX_DEV_FRACTION = 0.25
 _MAX_WORKERS = 8
 _AGAIN = "again"
 """The folder of the best candidate while it is trained on train and dev."""
-_REFIT = 0.4
-"""Largest fraction of the time for training the best candidate again on train and dev, if dev was split off train."""
-_LARGE_DEV = 0.1
-"""Fraction of train above which the dev set is worth that time; otherwise, only time that is left is used for it."""
-_ENOUGH = 0.5
-"""Smallest fraction of the steps of the best candidate with which it is trained again."""
-_LONGER = 3
-"""The best candidate is trained again for up to this many times its steps, because its learning rate falls from the
-start."""
 _SIMPLEST = 0.4
 """Largest fraction of the time for the first training of the simplest candidate."""
-_SAFETY = 1.3
-"""Factor of the time that a model took, for training it again on more data."""
 _ROUNDS = 3
 """How often the last candidates are resumed if they end before the deadline."""
 _UNUSED = 0.1
 """Fraction of the time that may stay unused."""
-_EVALUATIONS = 20
-_EVALUATING = 0.15
-"""Number of evaluations of the last candidates, and the fraction of their time that these may take."""
+_VARIATION_EVALUATIONS = 10
 _STEPS_MARGIN = 1.5
 """The last step, relative to the steps that the speed so far allows. The learning rate falls with the time too, so it
 reaches 0 even if the machine becomes slower."""
@@ -194,8 +179,9 @@ class _Search:
     ) -> None:
         self.record, self.folder, self.workers, self.note, self.began = record, folder, workers, note, began
         is_set = "train_on_dev" in record.trials[0].values.get("data", {})  # --train-on-dev false: not again
-        self.can_refit = "train_on_dev" in _data_options(record) and record.dev_fraction > 0 and not is_set
-        self.deadline = self._end() - self._time_again()
+        can_refit = "train_on_dev" in _data_options(record) and record.dev_fraction > 0 and not is_set
+        self.budget = Budget(record, can_refit)
+        self.deadline = self._end() - self.budget.for_training_again()
         self.last_moment = began + record.seconds * (1 + _GRACE)
         self.interrupted = False
 
@@ -210,12 +196,10 @@ class _Search:
                 self._train(
                     [self._slice(trial, self._limit(trial, total, left)) for trial in self._best(n)], interruption
                 )
-            self.deadline = self._end() - self._time_again()
+            self.deadline = self._end() - self.budget.for_training_again()
             self._finish(interruption)
             self.deadline = self._end()
-            leader = self.record.leader
-            if self.can_refit and leader is not None and not interruption.requested:
-                self._refit(leader, interruption)
+            self._use_the_rest(interruption)
             self.interrupted = interruption.requested
         return self._conclude()
 
@@ -226,21 +210,7 @@ class _Search:
 
     def _end(self) -> float:
         """When the best model must be ready for scoring the test set."""
-        leader, n_dev = self.record.leader, max(self.record.n_dev, 1)
-        scoring = 0.0 if leader is None else _TEST * leader.evaluation * self.record.n_test / n_dev
-        reserve = max(_RESERVE * self.record.seconds, min(scoring, _MAX_RESERVE * self.record.seconds))
-        return self.began + self.record.seconds - reserve
-
-    def _time_again(self) -> float:
-        """Seconds that are kept for training the best candidate again on train and dev."""
-        most, leader = _REFIT * self.record.seconds, self.record.leader
-        if not self.can_refit:
-            return 0.0
-        if self.record.dev_fraction > _LARGE_DEV:
-            return most
-        if leader is None or leader.is_network:
-            return 0.0
-        return min(most, _SAFETY * (leader.seconds + leader.overhead))
+        return self.began + self.record.seconds - self.budget.for_test()
 
     def _left(self) -> float:
         return self.deadline - time.monotonic()
@@ -260,10 +230,27 @@ class _Search:
     def _finish(self, interruption: Interruption) -> None:
         """Train the last candidates, one for each worker, until the time is over."""
         for _ in range(_ROUNDS):
-            jobs = [self._last_slice(trial) for trial in self._best(len(self.workers))]
-            self._train([job for job in jobs if job is not None], interruption)
-            if interruption.requested or self._left() < _UNUSED * self.record.seconds:
-                return
+            jobs = [job for trial in self._best(len(self.workers)) if (job := self._last_slice(trial)) is not None]
+            if len(jobs) < len(self.workers):
+                jobs += self._variations(len(self.workers) - len(jobs))
+            self._train(jobs, interruption)
+            if interruption.requested or not jobs or self._left() < _UNUSED * self.record.seconds:
+                break
+        if not interruption.requested:
+            self.record.trials = [one for one in self.record.trials if not one.varies or one.status != "waiting"]
+
+    def _variations(self, n_workers: int) -> list[tuple[Trial, Slice]]:
+        """The training of variations of the best candidate, if it has converged, by workers that have no other job."""
+        base = self.record.leader
+        if base is None or base.status != "converged" or any(one.varies == base.name for one in self.record.trials):
+            return []
+        expected, steps = self.budget.variation(base)
+        n = self.budget.number_of_variations(expected, self._left(), n_workers)
+        trials = vary(self.record.task, base, n, self.record.seed)
+        for trial in trials:
+            trial.expected = expected
+        self.record.trials += trials
+        return [self._slice(trial, max(1.0, self._left()), steps, _VARIATION_EVALUATIONS) for trial in trials]
 
     def _last_slice(self, trial: Trial) -> tuple[Trial, Slice] | None:
         """The training of a candidate until the deadline; None if there is too little time."""
@@ -272,35 +259,31 @@ class _Search:
             return None
         if not trial.is_network or not trial.speed:
             return self._slice(trial, trial.seconds + left)
-        n, steps = self._affordable(trial, left)
+        n, steps = self.budget.affordable(trial, left)
         steps = trial.steps + math.ceil(_STEPS_MARGIN * steps)
         return self._slice(trial, trial.seconds + left, steps, n) if steps > trial.steps else None
 
-    def _affordable(self, trial: Trial, left: float) -> tuple[int, int]:
-        """The number of evaluations, which take a small part of the time, and the steps for the rest."""
-        n = max(2, min(_EVALUATIONS, int(_EVALUATING * left / max(trial.evaluation, 1e-9))))
-        return n, int(trial.speed * (left - n * trial.evaluation))
+    def _use_the_rest(self, interruption: Interruption) -> None:
+        """Train the best candidate again on train and dev, or the last ones for longer if there is too little time."""
+        leader = self.record.leader
+        if leader is None or interruption.requested:
+            return
+        steps = self.budget.steps_again(leader, self._left() - leader.overhead) if self.budget.can_refit else 0
+        if steps:
+            self._refit(leader, steps, interruption)
+        else:
+            self._finish(interruption)
 
-    def _refit(self, leader: Trial, interruption: Interruption) -> None:
-        """Train the best candidate again, from scratch on train and dev, if there is time for most of its steps."""
-        steps, left = self._steps_again(leader), self._left() - leader.overhead
-        if left < 1 or not steps:
+    def _refit(self, leader: Trial, steps: int, interruption: Interruption) -> None:
+        """Train the best candidate again, from scratch on train and dev."""
+        left = self._left() - leader.overhead
+        if left < 1:
             return
         data = {**leader.values.get("data", {}), "train_on_dev": True}
         again = Trial(_AGAIN, leader.about, {**leader.values, "data": data})
         # Only the last step is evaluated: dev is part of train here and cannot choose among checkpoints.
         self._train([self._slice(again, left, steps if leader.steps > 1 else None)], interruption)
         self.record.refit = bool(again.scores) and not interruption.requested
-
-    def _steps_again(self, leader: Trial) -> int:
-        """The number of steps with which the best candidate is trained again; 0 if there is too little time."""
-        wanted = math.ceil(leader.best_step / (1 - self.record.dev_fraction))
-        left = self._left() - leader.overhead
-        if not leader.is_network:
-            return wanted if leader.seconds * wanted <= left * max(leader.steps, 1) else 0
-        affordable = self._affordable(leader, left)[1]
-        wanted = max(wanted, min(affordable, _LONGER * wanted))
-        return min(wanted, affordable) if affordable >= _ENOUGH * wanted else 0
 
     # --- jobs ---------------------------------------------------------------------------------------------------------
 
@@ -315,10 +298,12 @@ class _Search:
             elif self._left() < 0:  # the simplest candidate is trained in any case
                 while len(waiting) > (not busy and self.record.leader is None):
                     waiting.pop()
+            elif waiting and self._left() < waiting[0][0].expected:
+                waiting.popleft()
             for i, worker in enumerate(self.workers):
                 if waiting and worker.job is None:
                     trial, job = waiting.popleft()
-                    worker.start(job)
+                    worker.start(replace(job, seconds=max(1.0, self._left())) if trial.varies else job)
                     busy[i] = worker, trial
             ready = wait([worker.connection for worker, _ in busy.values()], timeout=0.2)
             for i in [i for i, (worker, _) in busy.items() if worker.connection in ready]:
@@ -351,7 +336,8 @@ class _Search:
             trial.metric = rank_by if ranked else outcome.metric
             trial.higher_is_better = ranked or outcome.higher_is_better
             trial.is_network = outcome.is_network
-            trial.status = "trained" if outcome.reason in ("max_time", "max_steps", "interrupted") else "converged"
+            ends = {"max_time", "interrupted"} if trial.varies else {"max_time", "interrupted", "max_steps"}
+            trial.status = "trained" if outcome.reason in ends else "converged"
         self._store()
         if trial.name == _AGAIN:
             return self.note(f"{self.record.spent:.0f} of {self.record.seconds:.0f} s: trained again on train and dev")

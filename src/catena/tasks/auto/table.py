@@ -11,6 +11,8 @@
     [candidate.config]            # options of the task's config
     model.kind = "cnn"
     model.convolution.filters = 50
+    [candidate.vary]              # options to vary if the candidate is the best and there is time left
+    "model.dropout_hidden" = "0.3..0.7"
 
 A range includes its first value and excludes its last one. The first candidate of a file is the simplest model of the
 task. ``rank_by`` at the top of a file names the score that compares candidates, if it is not the metric of the task.
@@ -66,6 +68,7 @@ class Candidate:
         kind: the kind of model that the data must imply; empty for any.
         min_time: the smallest time limit in seconds.
         default: the range of the number of examples for which it is the default of the task.
+        vary: options to vary if there is time left, with their values as in ``catena tune --over KEY=VALUES``.
     """
 
     name: str
@@ -76,6 +79,7 @@ class Candidate:
     kind: str = ""
     min_time: float = 0.0
     default: Range = (0.0, 0.0)
+    vary: Mapping[str, str] = field(default_factory=dict)
 
     def suits(self, size: DataSize, kind: str, seconds: float) -> bool:
         """Whether it is tried for data of this size that implies a kind of model, and for this time limit."""

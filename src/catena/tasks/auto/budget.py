@@ -1,0 +1,109 @@
+"""How a search divides its time: what is kept for scoring the test set and for training the best candidate again.
+
+Tested in tests/tasks/auto/test_budget.py.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from catena.tasks.auto.record import SearchRecord, Trial
+
+_RESERVE = 0.04
+"""Fraction of the time that is left for loading the best model and scoring a small test set."""
+_TEST = 4.0
+"""Time of scoring a test example, which may use a wider beam, relative to that of a dev example."""
+_MAX_RESERVE = 0.25
+_REFIT = 0.4
+"""Largest fraction of the time for training the best candidate again on train and dev, if dev was split off train."""
+_LARGE_DEV = 0.1
+"""Fraction of train above which the dev set is worth time of networks; otherwise, only time that is left is used."""
+_ENOUGH = 0.5
+"""Smallest fraction of the steps of the best candidate with which it is trained again."""
+_LONGER = 3
+"""The best candidate is trained again for up to this many times its steps, because its learning rate falls from the
+start."""
+_SAFETY = 1.3
+"""Factor of the time that a model took, for training it again on more data."""
+_VARIATIONS = 16
+"""Largest number of variations of a candidate."""
+_LONGER_VARIATION = 1.5
+"""A variation of a network takes this many times the best number of steps, because its learning rate falls."""
+_EVALUATIONS = 20
+_EVALUATING = 0.15
+"""Number of evaluations of the last candidates, and the fraction of their time that these may take."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The time of a search.
+
+    Args:
+        record: its limits and trials.
+        can_refit: whether the best candidate may be trained again on train and dev.
+    """
+
+    record: SearchRecord
+    can_refit: bool
+
+    def for_test(self) -> float:
+        """Seconds that are kept for loading the best model and scoring the test set."""
+        leader, n_dev = self.record.leader, max(self.record.n_dev, 1)
+        scoring = 0.0 if leader is None else _TEST * leader.evaluation * self.record.n_test / n_dev
+        return max(_RESERVE * self.record.seconds, min(scoring, _MAX_RESERVE * self.record.seconds))
+
+    def for_training_again(self) -> float:
+        """Seconds that are kept for training the best candidate again on train and dev; 0 if it needs more."""
+        most, leader = _REFIT * self.record.seconds, self.record.leader
+        is_large = self.record.dev_fraction > _LARGE_DEV
+        if not self.can_refit or (leader is not None and leader.is_network and not is_large):
+            return 0.0
+        if leader is None:
+            return most if is_large else 0.0
+        needed = _SAFETY * (leader.overhead + self._seconds_of(leader, self._steps_wanted(leader)))
+        wanted = needed * _LONGER if leader.is_network else needed
+        least = needed * _ENOUGH if leader.is_network else needed / _SAFETY
+        return min(most, wanted) if least <= most else 0.0
+
+    def _seconds_of(self, trial: Trial, steps: int) -> float:
+        """The time of training a candidate again for some steps."""
+        if trial.is_network:
+            return trial.evaluation + steps / max(trial.speed, 1e-9)
+        return trial.seconds * steps / max(trial.steps, 1) / (1 - self.record.dev_fraction)
+
+    def _steps_wanted(self, trial: Trial) -> int:
+        """The best number of steps of a candidate, on all data. Only networks take more steps for more data."""
+        return math.ceil(trial.best_step / (1 - self.record.dev_fraction)) if trial.is_network else trial.best_step
+
+    def steps_again(self, leader: Trial, left: float) -> int:
+        """The number of steps with which the best candidate is trained again.
+
+        Args:
+            leader: the best candidate.
+            left: seconds that are left for training.
+
+        Returns:
+            The number of steps; 0 if there is too little time for most of them.
+        """
+        wanted = self._steps_wanted(leader)
+        if not leader.is_network:
+            return wanted if self._seconds_of(leader, wanted) <= left else 0
+        affordable = self.affordable(leader, left)[1]
+        wanted = max(wanted, min(affordable, _LONGER * wanted))
+        return min(wanted, affordable) if affordable >= _ENOUGH * wanted else 0
+
+    def variation(self, base: Trial) -> tuple[float, int | None]:
+        """Seconds that a variation of a converged trial probably needs, and its number of steps if it is a network."""
+        steps = math.ceil(_LONGER_VARIATION * max(base.best_step, 1)) if base.is_network else None
+        seconds = base.seconds if steps is None else _EVALUATIONS * base.evaluation + steps / max(base.speed, 1e-9)
+        return base.overhead + seconds, steps
+
+    def number_of_variations(self, seconds: float, left: float, n_workers: int) -> int:
+        """How many variations fit into the time that is left."""
+        return min(_VARIATIONS, int(left / max(seconds, 1e-9)) * n_workers)
+
+    def affordable(self, trial: Trial, left: float) -> tuple[int, int]:
+        """The number of evaluations, which take a small part of the time, and the steps for the rest."""
+        n = max(2, min(_EVALUATIONS, int(_EVALUATING * left / max(trial.evaluation, 1e-9))))
+        return n, int(trial.speed * (left - n * trial.evaluation))

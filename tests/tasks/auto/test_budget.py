@@ -1,0 +1,76 @@
+"""The time of a search: what is kept for the test set and for training again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from catena.tasks.auto.budget import Budget
+from catena.tasks.auto.record import SearchRecord, Trial
+
+
+def budget(trial: Trial | None = None, *, dev_fraction: float = 0.2, n_test: int = 0, can_refit: bool = True) -> Budget:
+    trials = [] if trial is None else [trial]
+    return Budget(
+        SearchRecord("tag", 100.0, 1000, 200, trials=trials, dev_fraction=dev_fraction, n_test=n_test), can_refit
+    )
+
+
+def network(best_step: int, speed: float = 10.0) -> Trial:
+    return Trial(
+        "a",
+        "",
+        {},
+        "trained",
+        30.0,
+        1.0,
+        300,
+        best_step,
+        {"f1": 0.5},
+        "f1",
+        is_network=True,
+        speed=speed,
+        evaluation=1.0,
+    )
+
+
+def counted(seconds: float, steps: int = 1, best_step: int = 1) -> Trial:
+    return Trial("a", "", {}, "converged", seconds, 1.0, steps, best_step, {"f1": 0.5}, "f1")
+
+
+def test_time_is_kept_only_for_what_training_again_needs() -> None:
+    assert budget().for_training_again() == 40.0, "the best candidate is unknown"
+    assert budget(counted(4.0)).for_training_again() == pytest.approx(1.3 * (1.0 + 4.0 / 0.8))
+    assert budget(counted(4.0, steps=8, best_step=4)).for_training_again() == pytest.approx(1.3 * (1.0 + 2.0 / 0.8))
+    assert budget(network(40)).for_training_again() == pytest.approx(3 * 1.3 * (1.0 + 1.0 + 5.0))
+    assert budget(network(200)).for_training_again() == 40.0
+
+
+def test_no_time_is_kept_if_training_again_would_not_fit() -> None:
+    assert budget(counted(60.0)).for_training_again() == 0.0
+    assert budget(network(300, speed=1.0)).for_training_again() == 0.0
+    assert budget(counted(4.0), can_refit=False).for_training_again() == 0.0
+    assert budget(network(40), dev_fraction=0.1).for_training_again() == 0.0
+    assert budget(counted(4.0), dev_fraction=0.1).for_training_again() > 0.0
+
+
+def test_networks_take_more_steps_for_more_data() -> None:
+    assert budget().steps_again(network(100), 1000.0) == 3 * 125
+    assert budget().steps_again(network(100), 23.0) == 200, "20 s without three evaluations"
+    assert budget().steps_again(network(100), 4.0) == 0
+    assert budget().steps_again(counted(4.0, steps=8, best_step=6), 10.0) == 6, "each step sees all data"
+    assert budget().steps_again(counted(4.0, steps=8, best_step=6), 3.0) == 0
+
+
+def test_time_for_the_test_set_grows_with_it_up_to_a_quarter() -> None:
+    assert [budget(network(1), n_test=n).for_test() for n in (0, 1000, 100_000)] == [4.0, 20.0, 25.0]
+
+
+def test_variations_of_networks_are_longer_because_their_rate_falls() -> None:
+    assert budget().variation(network(100)) == (1.0 + 20 * 1.0 + 150 / 10, 150)
+    assert budget().variation(counted(4.0)) == (5.0, None)
+
+
+def test_number_of_variations_depends_on_the_time() -> None:
+    assert [budget().number_of_variations(5.0, left, 2) for left in (4.0, 5.0, 24.0, 1000.0)] == [0, 2, 8, 16]
