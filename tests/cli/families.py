@@ -183,7 +183,7 @@ def values(folder: Path) -> None:
 
 
 def scenes(folder: Path) -> None:
-    from catena.data.samples.scenes import write_scenes
+    from catena.data.samples.shapes import write_scenes
 
     lines = write_scenes(folder, 24, size=16).read_text(encoding="utf-8").splitlines()
     _write(folder, lines[:33], [lines[0], *lines[33:]], [lines[0], *lines[33:]])

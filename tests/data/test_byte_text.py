@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.data.byte_chunks import byte_blocks
+from catena.data.lines import byte_blocks
 from catena.errors import FormatError
 
 

@@ -7,9 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from catena.data.dialogue import Exchange, alternating, inner_exchanges
 from catena.data.examples import SourceLocation
-from catena.data.exchanges import detect_conversations, read_exchanges, split_turns
+from catena.data.exchanges import (
+    Exchange,
+    alternating,
+    detect_conversations,
+    inner_exchanges,
+    read_exchanges,
+    split_turns,
+)
 from catena.data.reading import ReadCounter
 from catena.errors import FormatError
 

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.data.byte_chunks import byte_blocks
 from catena.data.files import decompress, open_damaged_text, open_text, read_head, shorten, stored_name
+from catena.data.lines import byte_blocks
 from catena.errors import FormatError
 from tests.data.readers.writing import file_with
 

@@ -142,7 +142,7 @@ def test_too_short_rows_raise() -> None:
 def test_scenes_show_what_their_captions_say(tmp_path: Path) -> None:
     from catena.data.readers.captions import read_captions
     from catena.data.reading import ReadCounter
-    from catena.data.samples.scenes import COLORS, draw_scene, write_scenes
+    from catena.data.samples.shapes import COLORS, draw_scene, write_scenes
 
     for i in range(20):
         pixels, (first, second) = draw_scene(i, size=24)

@@ -3,7 +3,6 @@ from __future__ import annotations
 import pytest
 
 from catena.data.column_choice import choose_columns, lookup
-from catena.data.column_values import is_label_column, is_quantity, mean_words, one_hot_columns, pair_by_values
 from catena.data.roles import (
     LABEL,
     TEXT,
@@ -14,6 +13,7 @@ from catena.data.roles import (
     find_pair,
     known_roles,
 )
+from catena.data.values import is_label_column, is_quantity, mean_words, one_hot_columns, pair_by_values
 
 
 @pytest.mark.parametrize(

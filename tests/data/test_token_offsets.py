@@ -12,8 +12,7 @@ from catena.data.config import (
     WhitespaceTokenizerConfig,
     WordTokenizerConfig,
 )
-from catena.data.token_offsets import TokenSpan, find_token_span, locate_tokens
-from catena.data.tokenize import build_tokenizer
+from catena.data.tokenize import TokenSpan, build_tokenizer, find_token_span, locate_tokens
 from catena.errors import DataError
 
 SPLITTERS = [WordTokenizerConfig(), WordTokenizerConfig(hyphens="split"), WhitespaceTokenizerConfig()]

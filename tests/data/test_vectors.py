@@ -16,8 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.data.readers.stored_vectors import read_stored_vectors
-from catena.data.readers.vectors import read_vectors, read_word_vectors
+from catena.data.readers.vectors import read_stored_vectors, read_vectors, read_word_vectors
 from catena.errors import FormatError
 
 Entries = list[tuple[str, list[float]]]

@@ -6,19 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from catena.data.column_values import (
-    are_written_integers,
-    is_date,
-    is_id,
-    is_label_column,
-    is_number,
-    is_quantity,
-    one_hot_columns,
-    pair_by_values,
-    repeats,
-    strings,
-    text_and_label,
-)
 from catena.data.roles import (
     ITEMS,
     LABEL,
@@ -31,6 +18,19 @@ from catena.data.roles import (
     Role,
     find_column,
     find_pair,
+)
+from catena.data.values import (
+    are_written_integers,
+    is_date,
+    is_id,
+    is_label_column,
+    is_number,
+    is_quantity,
+    one_hot_columns,
+    pair_by_values,
+    repeats,
+    strings,
+    text_and_label,
 )
 from catena.errors import FormatError
 from catena.registry import did_you_mean

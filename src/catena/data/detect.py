@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from catena.data.files import binary_kind, is_datasets_folder
-from catena.data.media_files import label_media_folders, split_folders
-from catena.data.readers import arrow, workbook
-from catena.data.readers.folders import label_folders
-from catena.data.readers.format import UNKNOWN, DetectedFormat, unknown
+from catena.data.media_files import label_folders, label_media_folders, split_folders
+from catena.data.readers import arrow, xml_tables
+from catena.data.readers.delimited import to_rows
 from catena.data.readers.format_rules import (
     COLUMN_ENDINGS,
     brackets_rule,
@@ -35,8 +34,7 @@ from catena.data.readers.format_rules import (
 )
 from catena.data.readers.layout import TableCandidate, find_layout
 from catena.data.readers.objects import SeveralTablesError, parse_object
-from catena.data.readers.rows import to_rows
-from catena.data.readers.sample import Sample, list_names, take_sample
+from catena.data.readers.sample import UNKNOWN, DetectedFormat, Sample, list_names, take_sample, unknown
 from catena.data.roles import known_roles, names_texts_and_ids
 from catena.data.tables import Table, open_table
 from catena.data.task_rules import guess_task
@@ -153,10 +151,10 @@ def _binary_rule(sample: Sample, encoding: str | None) -> DetectedFormat | None:
             missing = isinstance(error, MissingExtraError)
             return DetectedFormat("parquet", f"a table in {kind}" + ("" if missing else f", damaged ({error})"))
     if head.startswith(b"PK\x03\x04"):
-        if not workbook.is_workbook(path):
+        if not xml_tables.is_workbook(path):
             return unknown(f"{path} is an office document or a zip archive, not a text file. Save it as plain text.")
         try:
-            sheets = workbook.sheet_names(path)
+            sheets = xml_tables.sheet_names(path)
             others = f" (of {len(sheets)} sheets)" if len(sheets) > 1 else ""
             form = f"the first sheet, {sheets[0]!r}{others}, of an Excel workbook"
             return _of_table(open_table(path, "xlsx"), "xlsx", form)

@@ -26,17 +26,16 @@ from catena.data.findings import (
     TagTroubles,
     TextTroubles,
 )
+from catena.data.formats import text_format
 from catena.data.label_findings import LabelTroubles
 from catena.data.readers import brackets, conllu
-from catena.data.readers.format import UNKNOWN
 from catena.data.readers.format_rules import slash_rule
-from catena.data.readers.sample import take_sample
+from catena.data.readers.sample import UNKNOWN, take_sample
 from catena.data.readers.vectors import read_vectors
 from catena.data.reading import ReadCounter
 from catena.data.records import RecordFile, no_value, open_records, read_pairs, read_texts
 from catena.data.roles import COMPOSED, ITEMS, LABEL, TEXT, TITLE, ColumnChoice, Role
 from catena.data.tables import RECORD_FORMATS, TABLE_FORMATS, open_table
-from catena.data.texts import text_format
 from catena.data.token_tables import read_columns
 from catena.data.tokenize import build_tokenizer
 from catena.data.values import strip_label

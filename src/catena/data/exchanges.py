@@ -23,14 +23,12 @@ from typing import Any
 
 from catena.data.column_choice import lookup
 from catena.data.detect import detect_format
-from catena.data.dialogue import Exchange, to_exchanges
 from catena.data.examples import SourceLocation
 from catena.data.readers import dialogue_lines
+from catena.data.readers.delimited import Row
 from catena.data.readers.dialogue_lines import END_OF_UTTERANCE, may_be_speaker
-from catena.data.readers.format import UNKNOWN
 from catena.data.readers.layout import find_layout
-from catena.data.readers.rows import Row
-from catena.data.readers.sample import Sample, take_sample
+from catena.data.readers.sample import UNKNOWN, Sample, take_sample
 from catena.data.reading import DamagedRecords, ReadCounter, parse_rows
 from catena.data.records import RecordFile, open_records
 from catena.data.roles import CONTEXT_COLUMNS, RESPONSE_COLUMNS, SOURCE, TARGET, TURN_COLUMNS, find_column, find_pair
@@ -340,3 +338,56 @@ def _texts(values: Any) -> tuple[str, ...]:
 def _valid(text: str) -> str:
     """The text with lone surrogates, which JSON allows but UTF-8 does not, as replacement characters."""
     return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+
+
+# --- exchanges --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A context and its responses.
+
+    Args:
+        context: the previous turns, oldest first.
+        responses: alternative responses; empty if only wrong ones are known.
+        location: the source location.
+        own: for each turn of the context, whether the responder said it.
+        wrong: unsuitable responses: those labeled as wrong, or the distractors of a test file.
+        hard: unsuitable responses that have words in common with the context (adversarial).
+        has_distractors: whether ``wrong`` are the distractors of a test file, among which the response is ranked.
+    """
+
+    context: tuple[str, ...]
+    responses: tuple[str, ...]
+    location: SourceLocation
+    own: tuple[bool, ...] = ()
+    wrong: tuple[str, ...] = ()
+    hard: tuple[str, ...] = ()
+    has_distractors: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.own:
+            object.__setattr__(self, "own", alternating(len(self.context)))
+
+
+def alternating(n: int) -> tuple[bool, ...]:
+    """For ``n`` turns of two alternating speakers before a response, whether the responder said each."""
+    return tuple((n - i) % 2 == 0 for i in range(n))
+
+
+def to_exchanges(turns: Sequence[str], speakers: Sequence[str], location: SourceLocation) -> list[Exchange]:
+    """Every turn of a dialogue except the first, as the response to the turns before it.
+
+    ``speakers`` gives the speaker of each turn. If it is empty, two speakers are assumed to alternate.
+    """
+    found = []
+    for i in range(1, len(turns)):
+        own = tuple(speaker == speakers[i] for speaker in speakers[:i]) if speakers else ()
+        found.append(Exchange(tuple(turns[:i]), (turns[i],), location, own))
+    return found
+
+
+def inner_exchanges(exchange: Exchange) -> list[Exchange]:
+    """The turns of a context except the first, each as the response to the turns before it."""
+    speakers = ["own" if own else "other" for own in exchange.own]
+    return to_exchanges(exchange.context, speakers, exchange.location)

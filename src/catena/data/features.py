@@ -18,8 +18,7 @@ import numpy as np
 from jaxtyping import Float32, Int64
 
 from catena.config import Config
-from catena.data.config import FeatureConfig, VocabularyConfig
-from catena.data.saved_config import read_settings, write_settings
+from catena.data.config import FeatureConfig, VocabularyConfig, read_settings, write_settings
 from catena.data.vocabulary import UNK, Vocabulary
 from catena.errors import ConfigError
 

@@ -6,9 +6,9 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from catena.data.column_values import is_quantity
 from catena.data.findings import FEW, Finding, Lines
 from catena.data.splits import Splits
+from catena.data.values import is_quantity
 
 _IMBALANCE = 10
 """The ratio of the most frequent to the rarest label above which labels are reported as unbalanced."""

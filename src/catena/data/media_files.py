@@ -1,16 +1,21 @@
-"""Which files are pictures and which are sounds, by their names: single files, folders of labels, columns of tables.
+"""Files that are pictures, sounds or texts by their names: single files, folders of labels, columns of tables.
 
-Only names are read here, so that a format is detected without Pillow and soundfile. Tested in
-tests/data/test_media_files.py.
+A format is detected from the names, without Pillow and soundfile. A folder of texts has one folder for each label,
+which holds a text file for each text, as the IMDB reviews come. Tested in tests/data/test_media_files.py.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path, PurePath
 from typing import Literal
+
+from catena.data.examples import SourceLocation
+from catena.data.files import open_text
+from catena.data.readers.delimited import EMPTY, Row
+from catena.errors import FormatError
 
 MediaKind = Literal["picture", "sound"]
 
@@ -53,3 +58,36 @@ def split_folders(path: Path) -> list[Path]:
 
 def _files(folder: Path) -> Iterable[Path]:
     return (file for file in folder.rglob("*") if file.is_file() and not file.name.startswith("."))
+
+
+# --- folders of texts -------------------------------------------------------------------------------------------------
+
+
+_UNLABELED = frozenset({"unsup", "unlabeled", "unlabelled"})
+"""Names of folders of texts without a label."""
+_FEW_TEXTS = 20
+
+
+def label_folders(path: Path) -> list[Path]:
+    """The folders of the labels, if each holds text files and no folders; otherwise none."""
+    folders = sorted(folder for folder in path.iterdir() if folder.is_dir() and not folder.name.startswith("."))
+    return folders if folders and all(map(_has_texts, folders)) else []
+
+
+def _has_texts(folder: Path) -> bool:
+    inside = [file for file in folder.iterdir() if not file.name.startswith(".")]
+    return bool(inside) and all(file.suffix == ".txt" and file.is_file() for file in inside[:_FEW_TEXTS])
+
+
+def read_folders(path: Path, encoding: str | None = None) -> Iterator[Row]:
+    """A row for each file, with its text, label and name, by label and name."""
+    if not path.is_dir() or not label_folders(path):
+        what = "is a folder without" if path.is_dir() else "is not a folder of"
+        raise FormatError(f"{path} {what} folders of .txt files for each label. Pass another --input-format.")
+    for folder in label_folders(path):
+        for file in sorted(folder.glob("*.txt")):
+            with open_text(file, encoding) as lines:
+                text = "\n".join(line for _, line in lines)
+            label = "" if folder.name in _UNLABELED else folder.name
+            values = {"text": text, "label": label, "file": str(file.relative_to(path))}
+            yield Row(SourceLocation(str(file), 1), values, text, None if text.strip() else EMPTY)

@@ -20,7 +20,7 @@ from catena.errors import DataError, FormatError
 from catena.files import atomic_write
 
 if TYPE_CHECKING:
-    from catena.data.readers.rows import Row
+    from catena.data.readers.delimited import Row
 
 NOT_DECODED = "not decoded"
 """Why a picture or sound is dropped; the text of the example is then the error."""

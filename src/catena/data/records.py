@@ -17,18 +17,16 @@ from pathlib import Path
 from typing import Any
 
 from catena.data.column_choice import choose_columns, lookup
-from catena.data.column_values import is_id
 from catena.data.detect import detect_format
 from catena.data.examples import LabeledText, ParallelText, SourceLocation, Text
-from catena.data.readers.format import UNKNOWN, DetectedFormat
+from catena.data.pairing import read_parallel
+from catena.data.readers.delimited import EMPTY, NO_RECORDS, Row
 from catena.data.readers.layout import find_layout
-from catena.data.readers.parallel import read_parallel
-from catena.data.readers.rows import EMPTY, NO_RECORDS, Row
-from catena.data.readers.sample import take_sample
+from catena.data.readers.sample import UNKNOWN, DetectedFormat, take_sample
 from catena.data.reading import DamagedRecords, ReadCounter
 from catena.data.roles import ID_NAME, LABEL, SOURCE, TARGET, TEXT, ColumnChoice, NoColumnError, Role
 from catena.data.tables import RECORD_FORMATS, TABLE_FORMATS, Table, open_table
-from catena.data.values import to_list, to_text
+from catena.data.values import is_id, to_list, to_text
 from catena.errors import FormatError
 
 

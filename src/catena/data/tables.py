@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from catena.data.files import open_text
-from catena.data.readers import dialogue_lines, folders, line_records, objects, tmx, workbook
+from catena.data.media_files import read_folders
+from catena.data.readers import dialogue_lines, line_records, objects, xml_tables
 from catena.data.readers.arrow import ArrowTable
-from catena.data.readers.delimited import TableLayout, split_records
+from catena.data.readers.delimited import Row, TableLayout, split_records, to_rows
 from catena.data.readers.layout import TableCandidate, find_layout, named_delimiter, with_header
-from catena.data.readers.rows import Row, to_rows
 
 SAMPLE_ROWS = 2000
 """Number of records from which the columns of roles are chosen."""
@@ -77,8 +77,8 @@ def open_table(path: Path, format: str, options: Mapping[str, Any] | None = None
     readers: dict[str, Callable[[], Iterator[Row]]] = {
         "json": lambda: objects.read_document(path, encoding),
         "jsonl": lambda: objects.read_lines(path, encoding),
-        "tmx": lambda: tmx.read(path),
-        "folders": lambda: folders.read(path, encoding),
+        "tmx": lambda: xml_tables.read_tmx(path),
+        "folders": lambda: read_folders(path, encoding),
         "dialogue": lambda: dialogue_lines.read(path, options.get("kind"), encoding),
     }
     if format in readers:
@@ -129,14 +129,14 @@ def _from_header(lines: Iterator[tuple[int, str]], layout: TableLayout) -> Itera
 
 def _workbook(path: Path) -> Table:
     candidate = with_header(
-        TableCandidate(TableLayout(), tuple(islice(workbook.read_records(path), SAMPLE_ROWS))), "csv"
+        TableCandidate(TableLayout(), tuple(islice(xml_tables.read_records(path), SAMPLE_ROWS))), "csv"
     )
     layout = candidate.layout
 
     width = len(layout.names)
 
     def rows(wide: str | None) -> Iterator[Row]:
-        records = workbook.read_records(path)  # without the empty cells at the end of a row
+        records = xml_tables.read_records(path)  # without the empty cells at the end of a row
         padded = (record._replace(values=record.values + [""] * (width - len(record.values))) for record in records)
         yield from to_rows(padded, layout, str(path))
 

@@ -14,17 +14,6 @@ from itertools import pairwise
 from typing import Any
 
 from catena.data.column_choice import choose_columns, lookup
-from catena.data.column_values import (
-    SENTENCE,
-    is_id,
-    is_quantity,
-    is_wordy,
-    mean_words,
-    pair_by_values,
-    repeats,
-    strings,
-    text_and_label,
-)
 from catena.data.media_files import common_kind
 from catena.data.readers.questions import ANSWER_KEYS, CONTEXT_KEYS, QUESTION_KEYS
 from catena.data.readers.sample import list_names
@@ -50,7 +39,18 @@ from catena.data.roles import (
     names_pair,
 )
 from catena.data.tables import Table
-from catena.data.values import to_list
+from catena.data.values import (
+    SENTENCE,
+    is_id,
+    is_quantity,
+    is_wordy,
+    mean_words,
+    pair_by_values,
+    repeats,
+    strings,
+    text_and_label,
+    to_list,
+)
 
 
 @dataclass(frozen=True)

@@ -9,16 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from catena.data.column_choice import lookup
-from catena.data.column_values import strings
 from catena.data.detect import detect_format
 from catena.data.examples import Columns
 from catena.data.readers import columns as column_files
-from catena.data.readers.rows import Row
+from catena.data.readers.delimited import Row
 from catena.data.reading import DamagedRecords, ReadCounter, parse_rows
 from catena.data.roles import ColumnChoice
 from catena.data.tables import Table, open_table
 from catena.data.task_rules import guess_task, to_span
-from catena.data.values import to_text
+from catena.data.values import strings, to_text
 from catena.errors import FormatError
 
 _TOKEN = re.compile(r"\w+(?:['’-]\w+)*|[^\w\s]")

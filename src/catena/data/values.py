@@ -1,4 +1,8 @@
-"""Values of records as strings and labels, from all that files store: cells, JSON values, lists in cells, numbers."""
+"""Values of records: as strings and labels, and what the values of a column show.
+
+A value may be a cell, a JSON value, a list in a cell or a number. A column may have texts, labels, one side of pairs, 0
+and 1, or quantities; the functions about columns take the values of a sample of records.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +10,13 @@ import ast
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
+
+import regex
+
+from catena.data.roles import MISSING
 
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
 _INVISIBLE = "\u200b\u2060\ufeff\u00ad"
@@ -102,3 +111,166 @@ def _number(value: int | float) -> str:
 
 def _kind(value: Any) -> str:
     return {bool: "true or false", dict: "nested object", bytes: "binary value"}.get(type(value), type(value).__name__)
+
+
+# --- columns ----------------------------------------------------------------------------------------------------------
+
+
+SENTENCE = 3.0
+"""Mean number of words of a text from which pairs are sentences rather than words."""
+_FEW = 20
+"""Number of records below which labels need not repeat."""
+_NO_BLANKS = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]")
+_NUMBER = re.compile(r"[-+]?\d+([.,]\d+)?([eE][-+]?\d+)?")
+_DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}.*")
+_NUMBERED = re.compile(r"([^\W\d]+[-_#:./ ]?)\d+")
+_HEX = re.compile(r"(?=.*\d)[0-9a-f]{8}[0-9a-f-]*", re.IGNORECASE)
+_LICENSE = re.compile(r"CC[- ]BY|tatoeba\.org|Attribution:", re.IGNORECASE)
+
+
+def strings(values: Iterable[Any], missing: frozenset[str] = frozenset(("",))) -> list[str]:
+    """The values that are strings or numbers, as strings without outer blanks, without missing ones."""
+    found = (str(value).strip() for value in values if isinstance(value, (str, int, float)))
+    return [value for value in found if value not in missing]
+
+
+def mean_words(texts: Iterable[str]) -> float:
+    """The mean number of words of texts. In scripts without blanks, two characters count as a word."""
+    counted = [max(len(text.split()), len(_NO_BLANKS.findall(text)) / 2) for text in texts]
+    return sum(counted) / len(counted) if counted else 0.0
+
+
+def is_wordy(texts: Sequence[str]) -> bool:
+    """Whether texts have two words or more on average."""
+    return bool(texts) and mean_words(texts) >= 2
+
+
+def repeats(values: Sequence[str]) -> bool:
+    """Whether values repeat like labels: at most half of them are different."""
+    return bool(values) and len(set(values)) <= 0.5 * len(values)
+
+
+def is_label_column(labels: Sequence[Any], texts: Sequence[Any], *, is_first: bool = True) -> bool:
+    """Whether a column has the labels of the texts in another: they repeat, and are not longer than the texts.
+
+    Args:
+        labels: the values of the column.
+        texts: the values of the other.
+        is_first: whether the labels are before the texts.
+    """
+    names, bodies = strings(labels, MISSING), strings(texts)
+    if not names or not bodies or len(set(names)) > len(set(bodies)) or is_id(names):
+        return False
+    if mean_words(names) > max(1.5, mean_words(bodies)):
+        return False
+    if repeats(names):
+        return True
+    # Too few records to see labels repeat: a word before a text, or some of the words after texts, are labels.
+    may_be_labels = is_first or len(set(names)) < len(names)
+    return may_be_labels and len(names) < _FEW and all(" " not in name for name in names) and is_wordy(bodies)
+
+
+def text_and_label(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> tuple[str, str] | None:
+    """The columns of texts and labels, if the values make it clear."""
+    columns = {name: [row.get(name) for row in rows] for name in names}
+    sizes = {name: sum(map(len, strings(values))) for name, values in columns.items()}
+    texts = [name for name in names if is_wordy(strings(columns[name]))]
+    if texts:
+        text = max(texts, key=lambda name: sizes[name])
+    else:  # single words: labels have fewer values than texts, and are usually first
+        texts = list(names)
+        text = max(names, key=lambda name: (len(set(strings(columns[name]))), names.index(name)))
+    labels = [
+        name
+        for i, name in enumerate(names)
+        if name != text
+        and sizes[name]
+        and is_label_column(columns[name], columns[text], is_first=i < names.index(text))
+        and not is_date(columns[name])
+    ]
+    if not labels or (len(names) > 2 and (not is_wordy(strings(columns[text])) or len(rows) < 4)):
+        return None
+    if len(names) > 2 and len([name for name in texts if name not in labels]) > 1:
+        return None  # two columns of texts: perhaps pairs
+    n_values = {name: len(set(strings(columns[name]))) for name in labels}
+    return text, min(labels, key=lambda name: (n_values[name] == 1, n_values[name]))  # a constant is not a label
+
+
+def pair_by_values(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> tuple[str, str] | None:
+    """The two columns of texts of a table without names: all others are ids, measures or attributions.
+
+    A number that repeats may be the class of the texts, so that they are not a pair.
+    """
+    columns = {name: strings(row.get(name) for row in rows) for name in names}
+    if len(names) == 2:
+        return None if sum(map(is_id, columns.values())) == 1 else (names[0], names[1])  # two may be codes of codes
+    texts = [name for name, values in columns.items() if is_wordy(values) and not _is_attribution(values)]
+    others = [columns[name] for name in names if name not in texts]
+    if len(texts) == 2 and all(_is_attribution(values) or is_id(values) or _is_measure(values) for values in others):
+        return texts[0], texts[1]
+    return None
+
+
+def _is_measure(values: Sequence[str]) -> bool:
+    """Whether values are numbers, and either all equal or too different for classes."""
+    return is_number(values) and (len(set(values)) == 1 or not repeats(values))
+
+
+def is_id(values: Sequence[Any]) -> bool:
+    """Whether values identify records: all different, and numbers that count up, or one prefix and a number, or hex."""
+    found = strings(values, MISSING)
+    if len(found) < 3 or len(set(found)) < len(found):
+        return False
+    if all(value.isdecimal() for value in found):
+        numbers = list(map(int, found))
+        return len(found) >= _FEW or min(numbers) >= 100 or all(b == a + 1 for a, b in pairwise(numbers))
+    if all(_HEX.fullmatch(value) for value in found):
+        return True
+    numbered = [_NUMBERED.fullmatch(value) for value in found]
+    return all(numbered) and len({match[1] for match in numbered if match}) == 1
+
+
+def _is_attribution(values: Sequence[str]) -> bool:
+    return bool(values) and sum(_LICENSE.search(value) is not None for value in values) >= 0.9 * len(values)
+
+
+def is_number(values: Sequence[Any]) -> bool:
+    """Whether all values are numbers."""
+    found = strings(values, MISSING)
+    return all(_NUMBER.fullmatch(value) for value in found)
+
+
+def is_date(values: Sequence[Any]) -> bool:
+    """Whether all values are dates."""
+    found = strings(values, MISSING)
+    return bool(found) and all(_DATE.fullmatch(value) for value in found)
+
+
+def is_quantity(values: Sequence[str]) -> bool:
+    """Whether labels are values of a quantity, such as 3.71, rather than classes.
+
+    They are numbers, and more of them are different than a rating has steps.
+    """
+    found = strings(values, MISSING)
+    if not found or not is_number(found):
+        return False
+    distinct = len(set(found))
+    has_fractions = any(re.search(r"[.,]\d*[1-9]", value) for value in found)
+    return distinct > (10 if has_fractions else 100) and distinct > 0.1 * len(found)
+
+
+def one_hot_columns(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """The columns whose values are all 0 or 1, or true or false, if there are two or more and some value is 1."""
+    found = []
+    for name in names:
+        values = strings((row.get(name) for row in rows), MISSING)
+        if values and all(re.fullmatch(r"[01](\.0+)?|true|false", value, re.IGNORECASE) for value in values):
+            found.append(name)
+    ones = any(str(row.get(name)).strip()[:1] in ("1", "t", "T") for row in rows for name in found)
+    return tuple(found) if len(found) > 1 and ones else ()
+
+
+def are_written_integers(values: Iterable[Any]) -> bool:
+    """Whether all values are written like 1.0, as pandas writes integers with gaps."""
+    found = strings(values, MISSING)
+    return bool(found) and all(re.fullmatch(r"[-+]?\d+\.0+", value) for value in found)

@@ -18,9 +18,9 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Int
 
-from catena.data.byte_chunks import byte_blocks
 from catena.data.config import TokenizerConfig, WhitespaceTokenizerConfig
-from catena.data.texts import read_texts, text_format
+from catena.data.formats import read_texts, text_format
+from catena.data.lines import byte_blocks
 from catena.data.tokenize import build_tokenizer
 from catena.errors import DataError
 from catena.kernels.ngram.cpu_text import BLANK, KINDS, LETTER, insert_keys, tokenize_lines

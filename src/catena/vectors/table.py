@@ -18,8 +18,8 @@ from jaxtyping import Float, Float32, Int
 
 from catena.checkpoint import CONFIG, is_run, last_checkpoint, open_checkpoint
 from catena.config import load as load_config
-from catena.data.readers.stored_vectors import StoredVectors, read_stored_vectors
-from catena.data.writing_vectors import write_glove, write_stored_vectors, write_word2vec
+from catena.data.readers.own_vectors import write_glove, write_stored_vectors, write_word2vec
+from catena.data.readers.vectors import StoredVectors, read_stored_vectors
 from catena.errors import DataError, UnknownNameError
 from catena.vectors.config import SubwordConfig, VectorConfig
 from catena.vectors.model import VectorNetwork, word_parts

@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catena.data.detect import detect_format
-from catena.data.dialogue import Exchange
-from catena.data.exchanges import read_exchanges
+from catena.data.exchanges import Exchange, read_exchanges
 from catena.data.formats import FORMATS
 from catena.data.inspection import inspect
 from catena.data.reading import ReadCounter

@@ -95,7 +95,7 @@ def test_splits_of_the_training_file_are_used(folder: Path) -> None:
 
 
 def test_captions_of_a_picture_stay_in_one_part(tmp_path: Path) -> None:
-    from catena.data.samples.scenes import write_scenes
+    from catena.data.samples.shapes import write_scenes
 
     made = config(train=[str(write_scenes(tmp_path, 40, size=8))], dev_fraction=0.3)
     pictures, _, parts = load_parts(made, Sources(CaptionTask, made))

@@ -15,8 +15,7 @@ import torch
 import catena
 from catena import config as configs
 from catena.data.reading import ReadCounter
-from catena.data.samples.scenes import COLORS, write_scenes
-from catena.data.samples.shapes import write_shapes
+from catena.data.samples.shapes import COLORS, write_scenes, write_shapes
 from catena.errors import ConfigError, DataError
 from catena.randomness import Randomness
 from catena.tasks.base import Origin

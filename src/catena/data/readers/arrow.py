@@ -13,8 +13,8 @@ from typing import Any
 
 from catena.data.examples import SourceLocation
 from catena.data.files import decompress, is_datasets_folder
+from catena.data.readers.delimited import Row
 from catena.data.readers.objects import flatten
-from catena.data.readers.rows import Row
 from catena.errors import CatenaError, FormatError
 from catena.extras import require
 from catena.registry import did_you_mean

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from catena.data.examples import SourceLocation
 from catena.data.files import open_text
-from catena.data.readers.rows import EMPTY, Row
+from catena.data.readers.delimited import EMPTY, Row
 
 END_OF_UTTERANCE = "__eou__"
 _SAMPLE = 500

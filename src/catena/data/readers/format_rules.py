@@ -11,13 +11,12 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import groupby
 
-from catena.data.column_values import is_wordy
 from catena.data.readers import dialogue_lines
-from catena.data.readers.format import DetectedFormat, unknown
 from catena.data.readers.line_records import PREFIX
-from catena.data.readers.sample import Sample, list_names
+from catena.data.readers.sample import DetectedFormat, Sample, list_names, unknown
 from catena.data.roles import TAG_COLUMNS, WORD_COLUMNS
 from catena.data.schemes import describe_scheme
+from catena.data.values import is_wordy
 
 _CONLLU_ID = re.compile(r"[0-9]+([-.][0-9]+)?")
 _NODE = re.compile(r"\([^\s()]+[ \t]+[^\s()]+\)")

@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from catena.data.column_values import is_number, is_wordy, mean_words, strings
 from catena.data.pairing import is_above_sentences
 from catena.data.readers.delimited import Fields, TableLayout, split_records
 from catena.data.roles import known_roles, may_name_pair, names_pair, names_texts_and_ids
+from catena.data.values import is_number, is_wordy, mean_words, strings
 
 _Lines = Sequence[tuple[int, str]]
 

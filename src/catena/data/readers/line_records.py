@@ -15,7 +15,7 @@ from typing import Any
 
 from catena.data.examples import SourceLocation
 from catena.data.files import open_text
-from catena.data.readers.rows import EMPTY, Row
+from catena.data.readers.delimited import EMPTY, Row
 
 PREFIX = "__label__"
 """Prefix of labels in the files of fastText."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from catena.data.examples import SourceLocation
 from catena.data.files import bad_line, open_text, shorten
-from catena.data.readers.rows import EMPTY, Row
+from catena.data.readers.delimited import EMPTY, Row
 from catena.data.roles import TURN_COLUMNS, known_roles
 from catena.errors import FormatError
 

@@ -1,4 +1,4 @@
-"""Catena's own format of word vectors: memory-mapped safetensors, so that opening it takes no time.
+"""Catena's own format of word vectors: memory-mapped safetensors, which opens at once, and writing.
 
     vectors  float32 (v, d)     words   the UTF-8 bytes of all words without gaps
     buckets  float32 (n, d)     ends    the end of each word in them      counts   the count of each word
@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float32, Int, UInt8
 
-from catena.errors import FormatError
+from catena.data.files import shorten
+from catena.errors import DataError, FormatError
+from catena.files import atomic_write
 
 MARK = "catena-vectors"
 VERSION = 1
@@ -101,3 +104,65 @@ def _mapped(path: Path, entry: Mapping[str, Any], start: int) -> np.ndarray:
         return np.zeros(shape, dtype)
     # Copy on write: torch requires writable memory, and the file must not change.
     return np.asarray(np.memmap(path, dtype, "c", start + low, shape))
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------
+
+
+def write_word2vec(path: Path, words: Iterable[str], matrix: Float32[np.ndarray, "v d"], binary: bool) -> None:
+    """Write the word2vec text or binary format, which gensim and many other programs read."""
+    v, d = matrix.shape
+    with atomic_write(path) as unfinished, unfinished.open("wb") as file:
+        file.write(f"{v} {d}\n".encode())
+        for word, row in zip(words, matrix, strict=True):
+            name = _whole_word(word, "word2vec")
+            file.write(name + b" " + row.astype("<f4").tobytes() if binary else _line(name, row))
+
+
+def write_glove(path: Path, words: Iterable[str], matrix: Float32[np.ndarray, "v d"]) -> None:
+    """Write the GloVe text format, which is the word2vec format without the first line."""
+    with atomic_write(path) as unfinished, unfinished.open("wb") as file:
+        for word, row in zip(words, matrix, strict=True):
+            file.write(_line(_whole_word(word, "GloVe"), row))
+
+
+def write_stored_vectors(path: Path, stored: StoredVectors) -> None:
+    """Write Catena's own format."""
+    from safetensors.numpy import save_file
+
+    arrays = {
+        "vectors": np.ascontiguousarray(stored.matrix, "<f4"),
+        "words": np.ascontiguousarray(stored.names, np.uint8),
+        "ends": np.ascontiguousarray(stored.ends, np.int64),
+        "counts": np.ascontiguousarray(stored.counts, np.int64),
+    }
+    if stored.buckets is not None:
+        arrays["buckets"] = np.ascontiguousarray(stored.buckets, "<f4")
+    about = {
+        "format": MARK,
+        "version": str(VERSION),
+        "shortest": str(stored.shortest),
+        "longest": str(stored.longest),
+    }
+    with atomic_write(path) as unfinished:
+        save_file(arrays, unfinished, about)
+        os.chmod(unfinished, 0o666 & ~_umask())  # safetensors makes the file readable by its owner only
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _whole_word(word: str, format: str) -> bytes:
+    if not word or any(letter.isspace() for letter in word):
+        raise DataError(
+            f"The word {shorten(word)} has a blank, which the {format} format does not support. Save as .safetensors."
+        )
+    return word.encode("utf-8", "surrogatepass")
+
+
+def _line(name: bytes, row: np.ndarray) -> bytes:
+    # Nine digits restore the same float32.
+    return name + b" " + " ".join(f"{x:.9g}" for x in row.tolist()).encode() + b"\n"

@@ -24,8 +24,8 @@ from typing import Any, Literal
 
 from catena.data.examples import SourceLocation
 from catena.data.files import open_text, shorten
+from catena.data.readers.delimited import Row
 from catena.data.readers.objects import read_document, read_lines
-from catena.data.readers.rows import Row
 from catena.data.reading import DamagedRecords, Dropped, ReadCounter, parse_rows
 from catena.data.roles import find_column
 from catena.data.tables import open_table

@@ -1,14 +1,16 @@
-"""A bounded sample of a file, which is the input of format detection."""
+"""The input and the result of format detection: a bounded sample of a file, and what it shows."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from catena.data.files import read_head, reading_errors, stored_name
+from catena.data.roles import ColumnChoice
 from catena.files import local_copy
 
 HEAD_BYTES = 1 << 17
@@ -86,3 +88,38 @@ def list_names(names: Iterable[object], most: int = 8) -> str:
     """The first few names in quotes, and the number of the others."""
     quoted = [repr(name[:24]) + ("…" if len(name) > 24 else "") for name in map(str, names)]
     return ", ".join(quoted[:most]) + (f" and {len(quoted) - most} more" if len(quoted) > most else "")
+
+
+# --- results ----------------------------------------------------------------------------------------------------------
+
+
+UNKNOWN = "unknown"
+"""The format of a file that cannot be used."""
+
+
+@dataclass(frozen=True)
+class DetectedFormat:
+    """The result of detection.
+
+    Args:
+        format: a name in :data:`~catena.data.formats.FORMATS`, or "unknown".
+        why: what was seen, in words; for an unknown format, what the file is and how to mend it.
+        options: options of the reader, such as the layout of a table.
+        task: the task that the file is for, or None.
+        columns: the columns that the task reads, by role.
+    """
+
+    format: str
+    why: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    task: str | None = None
+    columns: Mapping[str, ColumnChoice] = field(default_factory=dict)
+
+    @property
+    def is_known(self) -> bool:
+        return self.format != UNKNOWN
+
+
+def unknown(why: str) -> DetectedFormat:
+    """The result for a file that cannot be used. ``why`` is complete: it names the file, the problem and the cure."""
+    return DetectedFormat(UNKNOWN, why)

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import regex
 
 from catena.data.config import ByteTokenizerConfig, CharacterTokenizerConfig, WhitespaceTokenizerConfig
-from catena.data.tokenizers.base import Tokenizer
-from catena.data.tokenizers.rules import cache_splits, text_rule, word_rule
+from catena.data.tokenizers.base import Tokenizer, cache_splits, text_rule, word_rule
 
 _GRAPHEME = regex.compile(r"\X")
 BYTE_SYMBOLS = tuple(chr(b) if 0x21 <= b <= 0x7E else f"<0x{b:02X}>" for b in range(256))

@@ -15,8 +15,7 @@ import regex
 
 from catena.data.config import WordTokenizerConfig
 from catena.data.special_tokens import NAMES_IN_TEXT
-from catena.data.tokenizers.base import Tokenizer
-from catena.data.tokenizers.rules import cache_splits, text_rule, word_rule
+from catena.data.tokenizers.base import Tokenizer, cache_splits, text_rule, word_rule
 
 _CLITIC = r"['’](?:s|re|ve|ll|d|m)"
 _CONTRACTED = regex.compile(rf"(?i)([\w'’‐‑-]+?)((?:n['’]t)?(?:{_CLITIC})*)")

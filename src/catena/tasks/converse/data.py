@@ -6,9 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from catena.data.detect import detect_format
-from catena.data.dialogue import Exchange, inner_exchanges
 from catena.data.examples import SourceLocation
-from catena.data.exchanges import KINDS, detect_conversations, read_exchanges, split_turns
+from catena.data.exchanges import KINDS, Exchange, detect_conversations, inner_exchanges, read_exchanges, split_turns
 from catena.data.files import open_text, stored_name
 from catena.data.readers import dialogue_lines
 from catena.data.reading import ReadCounter

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from catena.checkpoint import Checkpoint, open_checkpoint
 from catena.data.batches import BatchPlan, pad
-from catena.data.dialogue import Exchange
+from catena.data.exchanges import Exchange
 from catena.data.lines import LineIndex
 from catena.data.special_tokens import TURN_SYMBOL
 from catena.embeddings.table import build_embedding

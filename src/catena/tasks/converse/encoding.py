@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from catena.data.dialogue import Exchange
+from catena.data.exchanges import Exchange
 from catena.data.readers.vectors import read_vectors
 from catena.data.special_tokens import TURN_SYMBOL
 from catena.data.tokenize import Tokenizer, build_tokenizer, load_tokenizer

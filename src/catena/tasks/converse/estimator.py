@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from catena.data.dialogue import Exchange, to_exchanges
 from catena.data.examples import SourceLocation
-from catena.data.exchanges import split_turns
+from catena.data.exchanges import Exchange, split_turns, to_exchanges
 from catena.errors import DataError
 from catena.tasks.estimator import Estimator
 

@@ -11,7 +11,7 @@ import torch
 
 from catena.data.batches import BatchPlan, pad
 from catena.data.config import BatchConfig
-from catena.data.dialogue import Exchange
+from catena.data.exchanges import Exchange
 from catena.data.vocabulary import PAD, UNK
 from catena.lm.base import AutoregressiveLM
 from catena.search.build import search, wrap_stepper

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from catena.data.dialogue import Exchange
+from catena.data.exchanges import Exchange
 from catena.data.files import open_text
 from catena.data.lines import LineIndex
 from catena.errors import CheckpointError, DataError

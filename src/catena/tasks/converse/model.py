@@ -18,7 +18,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from catena.data.batches import pad
-from catena.data.dialogue import Exchange
+from catena.data.exchanges import Exchange
 from catena.data.special_tokens import BEGIN_SYMBOL, END_SYMBOL, ME_SYMBOL, YOU_SYMBOL
 from catena.data.tokenize import Tokenizer, load_tokenizer
 from catena.data.vocabulary import PAD, UNK, Vocabulary

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from catena.data.dialogue import Exchange
+from catena.data.exchanges import Exchange
 from catena.lm.base import BEGIN_SYMBOL, END_SYMBOL
 from catena.tasks.attention_maps import AttentionMaps
 from catena.tasks.converse.model import EncodedContext, ResponseBatch, Seq2SeqResponseModel, TurnEncoding

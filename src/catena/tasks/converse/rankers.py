@@ -15,7 +15,7 @@ import torch
 
 from catena.data.batches import BatchPlan, pad
 from catena.data.config import BatchConfig
-from catena.data.dialogue import Exchange
+from catena.data.exchanges import Exchange
 from catena.data.tokenize import Tokenizer
 from catena.data.vocabulary import UNK
 from catena.metrics.ranking import RankCounts, standing

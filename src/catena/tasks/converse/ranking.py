@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from catena.data.dialogue import Exchange
+from catena.data.exchanges import Exchange
 from catena.errors import DataError
 from catena.randomness import Randomness
 from catena.tasks.converse.config import ConverseEvaluationConfig

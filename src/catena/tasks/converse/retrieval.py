@@ -9,7 +9,7 @@ from typing import Any, Self
 from torch import nn
 
 from catena.checkpoint import Checkpoint, write_checkpoint
-from catena.data.dialogue import Exchange
+from catena.data.exchanges import Exchange
 from catena.data.tokenize import load_tokenizer
 from catena.errors import ConfigError
 from catena.retrieval.config import BM25Config, TfidfConfig

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
-from catena.data.dialogue import Exchange
-from catena.data.exchanges import split_turns
+from catena.data.exchanges import Exchange, split_turns
 from catena.data.reading import ReadCounter
 from catena.errors import DataError
 from catena.metrics.measure import Metric

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from catena.data.formats import read_texts
 from catena.data.reading import ReadCounter
-from catena.data.texts import read_texts
 from catena.tasks.embed.config import EmbedDataConfig
 from catena.vectors.evaluate import holds_analogies, read_analogies, read_similarities
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from catena.checkpoint import Checkpoint
+from catena.data.formats import read_texts, text_format
 from catena.data.reading import ReadCounter
-from catena.data.texts import read_texts, text_format
 from catena.data.tokenize import build_tokenizer
 from catena.errors import CheckpointError, DataError
 from catena.metrics.measure import Metric

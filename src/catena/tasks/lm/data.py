@@ -17,8 +17,8 @@ import numpy as np
 from catena.data.config import VocabularyConfig
 from catena.data.corpus import IN_MEMORY, Corpus, CorpusBuilder
 from catena.data.examples import SourceLocation, Text
+from catena.data.formats import read_texts
 from catena.data.special_tokens import END_SYMBOL
-from catena.data.texts import read_texts
 from catena.data.tokenize import Tokenizer, build_tokenizer
 from catena.data.vocabulary import UNK, UNK_SYMBOL, Vocabulary
 from catena.errors import DataError

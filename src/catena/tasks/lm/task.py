@@ -13,8 +13,8 @@ import numpy as np
 
 from catena.data.corpus import Corpus
 from catena.data.examples import SourceLocation, Text
+from catena.data.formats import text_format
 from catena.data.reading import ReadCounter
-from catena.data.texts import text_format
 from catena.data.vocabulary import UNK
 from catena.errors import DataError
 from catena.metrics.measure import Metric

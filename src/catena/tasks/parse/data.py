@@ -9,11 +9,10 @@ from typing import Any, Generic, TypeVar
 
 from catena.data.detect import UNKNOWN, DetectedFormat, detect_format
 from catena.data.examples import Columns, ConlluSentence, Example, SourceLocation, Text, Tree
-from catena.data.formats import FORMATS
+from catena.data.formats import FORMATS, table_of_texts
 from catena.data.readers.brackets import spoken
 from catena.data.reading import ReadCounter
 from catena.data.records import read_texts
-from catena.data.texts import table_of_texts
 from catena.data.tokenize import build_tokenizer
 from catena.errors import DataError, FormatError
 from catena.tasks.parse.config import ParseConfig, ParseDataConfig

@@ -19,7 +19,7 @@ from torch import Tensor
 from catena.data.files import shorten
 from catena.data.readers.questions import QuestionExample
 from catena.data.reading import Dropped, ReadCounter
-from catena.data.token_offsets import find_token_span
+from catena.data.tokenize import find_token_span
 from catena.errors import DataError
 from catena.tasks.read.config import ReadSearchConfig
 from catena.tasks.read.encoding import FlatTexts, ReadingEncoding, TokenForms

@@ -17,8 +17,7 @@ from jaxtyping import Float32, Int
 
 from catena.data.config import TokenizerConfig, VocabularyConfig, WordTokenizerConfig
 from catena.data.readers.vectors import read_vectors
-from catena.data.token_offsets import locate_tokens
-from catena.data.tokenize import build_tokenizer, load_tokenizer
+from catena.data.tokenize import build_tokenizer, load_tokenizer, locate_tokens
 from catena.data.tokenizers.base import Tokenizer
 from catena.data.vocabulary import PAD, Vocabulary
 from catena.errors import CheckpointError

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from catena.data.column_choice import lookup
-from catena.data.column_values import strings
 from catena.data.examples import SourceLocation
 from catena.data.reading import ReadCounter
 from catena.data.records import Record, RecordFile, open_records
 from catena.data.roles import LABEL_COLUMNS, MISSING, TEXT_COLUMNS, ColumnChoice, Role, find_column
 from catena.data.tables import TABLE_FORMATS
+from catena.data.values import strings
 from catena.errors import FormatError
 from catena.registry import did_you_mean
 from catena.tasks.regress.config import RegressDataConfig

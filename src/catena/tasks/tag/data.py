@@ -12,14 +12,13 @@ import numpy as np
 
 from catena.data.detect import UNKNOWN, DetectedFormat, detect_format
 from catena.data.examples import Columns, ConlluSentence, SourceLocation, Text
-from catena.data.formats import FORMATS
+from catena.data.formats import FORMATS, table_of_texts
 from catena.data.readers.brackets import read as read_brackets
 from catena.data.readers.brackets import spoken
 from catena.data.reading import ReadCounter
 from catena.data.records import read_texts
 from catena.data.schemes import BMES, Span, spans_to_tags
 from catena.data.tables import TABLE_FORMATS
-from catena.data.texts import table_of_texts
 from catena.data.tokenize import build_tokenizer
 from catena.data.vocabulary import Labels
 from catena.errors import DataError, FormatError

@@ -17,9 +17,8 @@ from typing import Any
 import numpy as np
 
 from catena.config import Config
-from catena.data.config import FeatureConfig
+from catena.data.config import FeatureConfig, read_settings, write_settings
 from catena.data.features import BETWEEN, display_key
-from catena.data.saved_config import read_settings, write_settings
 from catena.data.tokenize import Tokenizer
 from catena.errors import CheckpointError
 from catena.kernels.bags import reference

@@ -1,6 +1,7 @@
-"""The first sheet of an Excel workbook (``.xlsx``), read with the standard library.
+"""Tables in XML: the first sheet of an Excel workbook (``.xlsx``), and translation memories (TMX).
 
-A workbook is a zip archive of XML files: the strings, which cells refer to by number, and a file for each sheet.
+A workbook is a zip archive of XML files: the strings, which cells refer to by number, and a file for each sheet. A
+translation memory has segments with their translations, one column for each language.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from xml.etree import ElementTree
 
-from catena.data.files import open_bytes
-from catena.data.readers.delimited import Fields
+from catena.data.examples import SourceLocation
+from catena.data.files import open_bytes, reading_errors
+from catena.data.readers.delimited import EMPTY, Fields, Row
 from catena.errors import CatenaError, FormatError
 from catena.files import local_copy
 
@@ -133,3 +135,37 @@ def _value(cell: ElementTree.Element, strings: list[str]) -> str:
     if kind == "e":
         return ""
     return value
+
+
+# --- translation memories ---------------------------------------------------------------------------------------------
+
+
+_LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
+
+
+def read_tmx(path: Path) -> Iterator[Row]:
+    """A row for each unit of translation; its line is the number of the unit."""
+    number = 0
+    try:
+        with open_bytes(path) as stream, reading_errors(path):
+            for _, element in ElementTree.iterparse(stream):
+                if element.tag.rsplit("}", 1)[-1] != "tu":
+                    continue
+                number += 1
+                values = _segments(element)
+                raw = "\t".join(values.values())
+                yield Row(SourceLocation(str(path), number), values, raw, None if values else EMPTY)
+                element.clear()
+    except ElementTree.ParseError as error:
+        raise FormatError(f"{path}:{error.position[0]} is not valid XML ({error}). Correct it.") from None
+
+
+def _segments(unit: ElementTree.Element) -> dict[str, str]:
+    """The text of each language, by its code without the region."""
+    found: dict[str, str] = {}
+    for variant in unit:
+        language = variant.get(_LANGUAGE) or variant.get("lang")
+        segment = next((child for child in variant if child.tag.rsplit("}", 1)[-1] == "seg"), None)
+        if language and segment is not None:
+            found[language.replace("_", "-").split("-")[0].lower()] = " ".join("".join(segment.itertext()).split())
+    return found
