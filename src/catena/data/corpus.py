@@ -12,7 +12,7 @@ import array
 import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import IO
+from typing import IO, Any, Literal
 
 import numpy as np
 
@@ -20,28 +20,38 @@ IN_MEMORY = 64 * 2**20
 """Bytes of ids that are kept in memory before they are moved to a file."""
 
 
-class FlatIds:
-    """A growing int32 array, in memory while it is small and then in a temporary file."""
+class GrowingArray:
+    """An array that grows, in memory while it is small and then in a temporary file.
 
-    def __init__(self) -> None:
-        self._tail = array.array("i")
+    Args:
+        typecode: the type of the values: ``i`` for int32, ``f`` for float32.
+        most: bytes that are kept in memory; :data:`IN_MEMORY` if None.
+    """
+
+    def __init__(self, typecode: Literal["i", "f"], most: int | None = None) -> None:
+        self._tail: array.array[Any] = array.array(typecode)
+        self._most = IN_MEMORY if most is None else most
         self._file: IO[bytes] | None = None
 
-    def extend(self, ids: Iterable[int]) -> None:
-        self._tail.extend(ids)
-        if len(self._tail) * self._tail.itemsize >= IN_MEMORY:
+    def extend(self, values: Iterable[int] | np.ndarray) -> None:
+        if isinstance(values, np.ndarray):
+            self._tail.frombytes(values.tobytes())
+        else:
+            self._tail.extend(values)
+        if len(self._tail) * self._tail.itemsize >= self._most:
             if self._file is None:
-                self._file = tempfile.TemporaryFile(prefix="catena-ids-")  # noqa: SIM115 (lives as long as the array)
+                self._file = tempfile.TemporaryFile(prefix="catena-array-")  # noqa: SIM115 (lives as long as the array)
             self._tail.tofile(self._file)
-            self._tail = array.array("i")
+            del self._tail[:]
 
     def finish(self) -> np.ndarray:
         """The whole array. Nothing can be added afterwards."""
+        dtype = np.dtype(self._tail.typecode)
         if self._file is None:
-            return np.frombuffer(self._tail, dtype=np.int32) if self._tail else np.zeros(0, np.int32)
+            return np.frombuffer(self._tail, dtype) if self._tail else np.zeros(0, dtype)
         self._tail.tofile(self._file)
         self._file.flush()
-        return np.memmap(self._file, dtype=np.int32, mode="r+")
+        return np.memmap(self._file, dtype, mode="r+")
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +93,7 @@ class CorpusBuilder:
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
-        self._flat = FlatIds()
+        self._flat = GrowingArray("i")
         self._offsets = array.array("q", [0])
 
     @property

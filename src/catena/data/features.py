@@ -93,9 +93,8 @@ def display_key(key: str) -> str:
 class FeatureSpace(ABC):
     """Assigns an id from 0 to ``len(space) - 1`` to every feature."""
 
-    @property
-    @abstractmethod
-    def settings(self) -> FeatureConfig:
+    def __init__(self, settings: FeatureConfig) -> None:
+        self.settings = settings
         """The config it was built from."""
 
     @abstractmethod
@@ -142,13 +141,9 @@ class ListedFeatures(FeatureSpace):
     """Features counted on the training data, the most frequent first."""
 
     def __init__(self, settings: FeatureConfig, listed: Vocabulary) -> None:
-        self._settings = settings
+        super().__init__(settings)
         self._listed = listed
         self._first = len(listed.specials)
-
-    @property
-    def settings(self) -> FeatureConfig:
-        return self._settings
 
     def __len__(self) -> int:
         return len(self._listed) - self._first
@@ -171,12 +166,8 @@ class HashedFeatures(FeatureSpace):
     def __init__(self, settings: FeatureConfig) -> None:
         if settings.buckets is None:
             raise ConfigError("buckets must be set for hashed features, got None. Set it, or use listed features.")
-        self._settings = settings
+        super().__init__(settings)
         self._buckets = settings.buckets
-
-    @property
-    def settings(self) -> FeatureConfig:
-        return self._settings
 
     def __len__(self) -> int:
         return self._buckets

@@ -23,6 +23,7 @@ from jaxtyping import Float, Float32, Int64, UInt8
 
 from catena.checkpoint.files import write_text_atomically
 from catena.data.audio import read_audio
+from catena.data.corpus import GrowingArray
 from catena.data.examples import SourceLocation
 from catena.data.images import quiet_pillow, read_image_in_thread
 from catena.data.media_config import ImageConfig
@@ -210,7 +211,7 @@ def decode_sounds(
         except CatenaError as error:
             return str(error)
 
-    flat = _FlatSamples()
+    flat = GrowingArray("f", IN_MEMORY)
     offsets, files = [0], []
     for i, found in enumerate(map_in_threads(decode, paths, workers)):
         if isinstance(found, str):
@@ -220,35 +221,6 @@ def decode_sounds(
         offsets.append(offsets[-1] + len(found))
         files.append(i)
     return DecodedSounds(flat.finish(), np.array(offsets, np.int64), np.array(files, np.int64))
-
-
-class _FlatSamples:
-    """A growing float32 array, in memory while it is small and then in a temporary file."""
-
-    def __init__(self) -> None:
-        self._parts: list[np.ndarray] = []
-        self._bytes = 0
-        self._file: Any = None
-
-    def extend(self, samples: Float32[np.ndarray, " n"]) -> None:
-        self._parts.append(samples)
-        self._bytes += samples.nbytes
-        if self._bytes >= IN_MEMORY:
-            self._flush()
-
-    def _flush(self) -> None:
-        if self._file is None:
-            self._file = tempfile.TemporaryFile(prefix="catena-sounds-")  # noqa: SIM115 (lives as long as the array)
-        for part in self._parts:
-            part.tofile(self._file)
-        self._parts, self._bytes = [], 0
-
-    def finish(self) -> Float32[np.ndarray, " n"]:
-        if self._file is None:
-            return np.concatenate(self._parts) if self._parts else np.zeros(0, np.float32)
-        self._flush()
-        self._file.flush()
-        return np.memmap(self._file, np.float32, mode="r")
 
 
 # --- shared -----------------------------------------------------------------------------------------------------------

@@ -20,10 +20,12 @@ SETTINGS_FILE = "config.json"
 class Tokenizer(ABC):
     """Splits text into tokens, deterministically for the same config and training texts."""
 
-    @property
-    @abstractmethod
-    def settings(self) -> BaseTokenizerConfig:
-        """The config it was built from."""
+    settings: BaseTokenizerConfig
+    """The config it was built from."""
+
+    def __init__(self, settings: BaseTokenizerConfig) -> None:
+        self.settings = settings
+        self._text = text_rule(settings)
 
     @property
     def symbols(self) -> tuple[str, ...]:

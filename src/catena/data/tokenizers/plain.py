@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import regex
 
-from catena.data.config import ByteTokenizerConfig, CharacterTokenizerConfig, WhitespaceTokenizerConfig
-from catena.data.tokenizers.base import Tokenizer, cache_splits, text_rule, word_rule
+from catena.data.config import WhitespaceTokenizerConfig
+from catena.data.tokenizers.base import Tokenizer, cache_splits, word_rule
 
 _GRAPHEME = regex.compile(r"\X")
 BYTE_SYMBOLS = tuple(chr(b) if 0x21 <= b <= 0x7E else f"<0x{b:02X}>" for b in range(256))
@@ -20,14 +20,9 @@ class WhitespaceTokenizer(Tokenizer):
     """Tokens separated by whitespace."""
 
     def __init__(self, settings: WhitespaceTokenizerConfig) -> None:
-        self._settings = settings
-        self._text = text_rule(settings)
+        super().__init__(settings)
         rule = word_rule(settings)
         self._cut = cache_splits(rule) if rule else None
-
-    @property
-    def settings(self) -> WhitespaceTokenizerConfig:
-        return self._settings
 
     def tokens(self, text: str) -> list[str]:
         words = self._text(text).split()
@@ -46,14 +41,6 @@ class WhitespaceTokenizer(Tokenizer):
 class CharacterTokenizer(Tokenizer):
     """Graphemes (Unicode Standard Annex 29), including whitespace."""
 
-    def __init__(self, settings: CharacterTokenizerConfig) -> None:
-        self._settings = settings
-        self._text = text_rule(settings)
-
-    @property
-    def settings(self) -> CharacterTokenizerConfig:
-        return self._settings
-
     def tokens(self, text: str) -> list[str]:
         text = self._text(text)
         if text.isascii() and "\r" not in text:  # \r\n is the only grapheme of several ASCII characters
@@ -66,14 +53,6 @@ class CharacterTokenizer(Tokenizer):
 
 class ByteTokenizer(Tokenizer):
     """The bytes of the UTF-8 text. Lone surrogates have bytes too, so every ``str`` can be restored."""
-
-    def __init__(self, settings: ByteTokenizerConfig) -> None:
-        self._settings = settings
-        self._text = text_rule(settings)
-
-    @property
-    def settings(self) -> ByteTokenizerConfig:
-        return self._settings
 
     @property
     def symbols(self) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 
 import tokenizers
@@ -32,13 +33,8 @@ class SubwordTokenizer(Tokenizer):
     """Learned pieces of words."""
 
     def __init__(self, settings: BpeTokenizerConfig | UnigramTokenizerConfig, model: tokenizers.Tokenizer) -> None:
-        self._settings = settings
+        super().__init__(settings)
         self._model = model
-        self._text = text_rule(settings)
-
-    @property
-    def settings(self) -> BpeTokenizerConfig | UnigramTokenizerConfig:
-        return self._settings
 
     @cached_property
     def _names(self) -> list[str]:
@@ -78,7 +74,7 @@ class SubwordTokenizer(Tokenizer):
         (folder / _TOKENIZER_FILE).write_text(self._model.to_str(pretty=True), encoding="utf-8")
 
     def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self._settings, self._model)
+        return type(self), (self.settings, self._model)
 
 
 def train_bpe(settings: BpeTokenizerConfig, texts: Iterable[str]) -> SubwordTokenizer:
@@ -150,13 +146,8 @@ def _trained(
     first = next(filled, None)
     if first is None:
         raise DataError(f"A {settings.kind!r} tokenizer needs texts for training, got none. Pass texts.")
-    tokenizer.train_from_iterator(_chain(first, filled), trainer)
+    tokenizer.train_from_iterator(chain([first], filled), trainer)
     return tokenizer
-
-
-def _chain(first: str, rest: Iterable[str]) -> Iterable[str]:
-    yield first
-    yield from rest
 
 
 def _encodable(text: str) -> str:

@@ -15,7 +15,7 @@ import regex
 
 from catena.data.config import WordTokenizerConfig
 from catena.data.special_tokens import NAMES_IN_TEXT
-from catena.data.tokenizers.base import Tokenizer, cache_splits, text_rule, word_rule
+from catena.data.tokenizers.base import Tokenizer, cache_splits, word_rule
 
 _CLITIC = r"['’](?:s|re|ve|ll|d|m)"
 _CONTRACTED = regex.compile(rf"(?i)([\w'’‐‑-]+?)((?:n['’]t)?(?:{_CLITIC})*)")
@@ -71,16 +71,13 @@ def split_contractions(word: str) -> list[str]:
 class WordTokenizer(Tokenizer):
     """Splits at blanks, then each chunk by the pattern. Chunks are cached, so running text is fast."""
 
+    settings: WordTokenizerConfig
+
     def __init__(self, settings: WordTokenizerConfig) -> None:
-        self._settings = settings
-        self._text = text_rule(settings)
+        super().__init__(settings)
         self._pattern = word_pattern(settings.hyphens)
         self._rule = word_rule(settings)
         self._cut = cache_splits(self._cut_chunk)
-
-    @property
-    def settings(self) -> WordTokenizerConfig:
-        return self._settings
 
     def tokens(self, text: str) -> list[str]:
         cut = self._cut
@@ -108,7 +105,7 @@ class WordTokenizer(Tokenizer):
         for token in tokens:
             quote = token in _QUOTES
             closes = quote and token in open_quotes
-            if text and not (closes or _no_blank_between(previous, token, self._settings.hyphens)):
+            if text and not (closes or _no_blank_between(previous, token, self.settings.hyphens)):
                 text.append(" ")
             text.append(token)
             if quote:
