@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -126,11 +126,7 @@ def _mcmc_corrector(options: CorrectCommand, model: LmTask) -> McmcCorrector:
 
     steps = options.steps or 1000
     return McmcCorrector(
-        model.stepper,
-        model.encoding.tokenizer,
-        model.encoding.vocabulary,
-        _rates(options),
-        _confusions(options),
+        *_models(options, model),
         schedule=AnnealingSchedule(steps, burn_in=steps // 2, chains=options.chains or 8),
         lm_weight=1.0 if options.lm_weight is None else options.lm_weight,
         seed=options.seed,
@@ -144,25 +140,20 @@ def _text_corrector(options: CorrectCommand, model: LmTask) -> TextCorrector:
     names = ("real_words", "new_words", "max_edits", "beam_size", "lm_weight")
     values = {name: value for name in names if (value := getattr(options, name)) is not None}
     return TextCorrector(
-        model.stepper,
-        model.encoding.tokenizer,
-        model.encoding.vocabulary,
-        _rates(options),
-        _confusions(options),
+        *_models(options, model),
         SpellingConfig(**values),
         words=read_words(options.words) if options.words is not None else (),
         misspellings=read_pairs(options.errors) if options.errors is not None else (),
     )
 
 
-def _rates(options: CorrectCommand) -> EditRates:
-    return EditRates(options.insert, options.delete, options.substitute, options.transpose)
-
-
-def _confusions(options: CorrectCommand) -> dict[str, list[str]] | None:
+def _models(options: CorrectCommand, model: LmTask) -> tuple[Any, ...]:
+    """What both methods use: the language model with its tokens, the rates of edits, and confused symbols."""
     from catena.niche.correction.error_model import read_confusions
 
-    return None if options.confusions is None else read_confusions(options.confusions)
+    rates = EditRates(options.insert, options.delete, options.substitute, options.transpose)
+    confusions = None if options.confusions is None else read_confusions(options.confusions)
+    return model.stepper, model.encoding.tokenizer, model.encoding.vocabulary, rates, confusions
 
 
 def _check_method(options: CorrectCommand, method: str) -> None:

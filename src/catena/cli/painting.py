@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
 from catena.cli.common import MachineOptions, check_writable
-from catena.cli.parser import Arg, UsageError
+from catena.cli.parser import Arg, UsageError, get_arg
+from catena.config import keys
 
 if TYPE_CHECKING:
     from catena.encoders.image_features import ImageFeatures
     from catena.niche.style import SynthesisProgress, SynthesisResult
 
-_COMMON = ("layers", "layer_weights", "variation_weight", "loss", "optimizer", "steps", "learning_rate", "history",
-           "levels", "tile", "seed", "device", "max_pixels", "size")  # fmt: skip
-"""Options that are keywords of both functions under the same names."""
+_OF_COMMAND = ("output", "weights", "preprocessing", "pooling", "preview", "threads")
+"""Options that are not keywords of the functions that make pictures."""
 
 
 class PaintingOptions(MachineOptions):
@@ -59,18 +59,19 @@ class PaintingOptions(MachineOptions):
     """Report the losses and write a preview to the output every N steps; 0: never."""
 
 
-def paint(command: str, options: Any, inputs: Sequence[Path], make: Callable[..., SynthesisResult]) -> int:
+def paint(command: str, options: Any, make: Callable[..., SynthesisResult]) -> int:
     """Make a picture, report the progress, and write it. Exit code 130 if it was interrupted.
 
     Args:
         command: the name of the command.
         options: its options.
-        inputs: the picture files.
-        make: the function that makes the picture, given the shared options.
+        make: the function that makes the picture. Its arguments have the names of the options.
     """
     from catena.niche.style.pictures import check_picture_path
     from catena.training.device import set_threads
 
+    given = [getattr(options, key.path[0]) for key in keys(type(options)) if get_arg(key).positional]
+    inputs = [path for value in given for path in (value if isinstance(value, tuple) else (value,))]
     output = options.output
     if output is None:
         raise UsageError(f"-o is missing. Write 'catena {command} {' '.join(map(str, inputs))} -o out.png'.")
@@ -78,8 +79,9 @@ def paint(command: str, options: Any, inputs: Sequence[Path], make: Callable[...
     for name in inputs:
         check_writable(output, "out.png", str(name))
     set_threads(options.threads)
-    shared = {name: value for name in _COMMON if (value := getattr(options, name)) != ()}
-    result = make(network=_open_network(options), on_step=_Reporter(options), **shared)
+    named = [key.path[0] for key in keys(type(options)) if not get_arg(key).positional]
+    chosen = {name: value for name in named if name not in _OF_COMMAND and (value := getattr(options, name)) != ()}
+    result = make(*given, network=_open_network(options), on_step=_Reporter(options), **chosen)
     result.save(output)
     _write(f"{'interrupted; ' if result.interrupted else ''}wrote {output}, {_describe(result.best)}")
     return 130 if result.interrupted else 0

@@ -49,20 +49,4 @@ def run(argv: Sequence[str]) -> int:
 
     from catena.niche.style import transfer_style
 
-    return paint(
-        "style",
-        options,
-        [options.content, *options.styles],
-        lambda **shared: transfer_style(
-            options.content,
-            options.styles,
-            style_size=options.style_size,
-            style_weight=options.style_weight,
-            content_weight=options.content_weight,
-            mix=options.mix or None,
-            content_layers=options.content_layers or None,
-            color=options.color,
-            start=options.start,
-            **shared,
-        ),
-    )
+    return paint("style", options, transfer_style)

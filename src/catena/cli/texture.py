@@ -39,16 +39,4 @@ def run(argv: Sequence[str]) -> int:
 
     from catena.niche.style import synthesize_texture
 
-    return paint(
-        "texture",
-        options,
-        [options.sample],
-        lambda **shared: synthesize_texture(
-            options.sample,
-            height=options.height,
-            width=options.width,
-            tileable=options.tileable,
-            start=options.start,
-            **shared,
-        ),
-    )
+    return paint("texture", options, synthesize_texture)
