@@ -86,7 +86,7 @@ def _detect_file(path: Path, encoding: str | None, state: tuple[int, int, int]) 
 def _detect(path: Path, encoding: str | None) -> DetectedFormat:
     sample = take_sample(path, encoding)
     for rule in _RULES:
-        if (found := rule(sample, encoding)) is not None:
+        if (found := rule(sample)) is not None:
             return found
     return text_rule(sample)
 
@@ -105,7 +105,7 @@ def detect_task(path: Path | str, encoding: str | None = None) -> str:
 # --- folders and binary files -----------------------------------------------------------------------------------------
 
 
-def _folder_rule(sample: Sample, encoding: str | None) -> DetectedFormat | None:
+def _folder_rule(sample: Sample) -> DetectedFormat | None:
     if not sample.is_folder:
         return None
     path = sample.path
@@ -140,7 +140,7 @@ def _datasets(path: Path) -> DetectedFormat:
         return DetectedFormat("datasets", f"a Hugging Face dataset ({str(error).removesuffix('.')})")
 
 
-def _binary_rule(sample: Sample, encoding: str | None) -> DetectedFormat | None:
+def _binary_rule(sample: Sample) -> DetectedFormat | None:
     head, path = sample.head, sample.path
     is_stream = head.startswith(b"\xff\xff\xff\xff") and b"\0" in head[4:8]
     if head.startswith((b"PAR1", b"ARROW1")) or is_stream:
@@ -165,7 +165,7 @@ def _binary_rule(sample: Sample, encoding: str | None) -> DetectedFormat | None:
     return None
 
 
-def _no_text_rule(sample: Sample, encoding: str | None) -> DetectedFormat | None:
+def _no_text_rule(sample: Sample) -> DetectedFormat | None:
     path = sample.path
     if not sample.head:
         return unknown(f"{path} is empty. Pass a file with text.")
@@ -180,7 +180,7 @@ def _no_text_rule(sample: Sample, encoding: str | None) -> DetectedFormat | None
 # --- markup and JSON --------------------------------------------------------------------------------------------------
 
 
-def _markup_rule(sample: Sample, encoding: str | None) -> DetectedFormat | None:
+def _markup_rule(sample: Sample) -> DetectedFormat | None:
     for endings, kind, cure in _OTHER_KINDS:
         if sample.is_named(*endings):
             text = "pass --input-format text to read each of its lines as a text"
@@ -200,7 +200,7 @@ def _markup_rule(sample: Sample, encoding: str | None) -> DetectedFormat | None:
     return unknown(f"{sample.path} is {kind}. Extract the text first, for example with a text browser: lynx -dump.")
 
 
-def _json_rule(sample: Sample, encoding: str | None) -> DetectedFormat | None:
+def _json_rule(sample: Sample) -> DetectedFormat | None:
     """JSON lines, or one JSON document. A file that is named so is never read as text."""
     path, lines = sample.path, sample.filled
     named = sample.is_named(".json", ".jsonl", ".ndjson", ".jl")
@@ -208,20 +208,20 @@ def _json_rule(sample: Sample, encoding: str | None) -> DetectedFormat | None:
     if not named and not re.match(r'\{\s*("|\}|$)|\[\s*(\{|\[|"|$)', first):
         return None
     if first.startswith("{") and b'"paragraphs"' in sample.head and b'"qas"' in sample.head:
-        return _of_table(open_table(path, "json", {}, encoding), "json", "a JSON document")
+        return _of_table(open_table(path, "json", {}, sample.encoding), "json", "a JSON document")
     good = sum(parse_object(line) is not None for line in lines)
     is_cut = len(lines) == 1 and not sample.whole and first.startswith("{")
     if is_cut or (sample.most(good, lines) and (len(lines) > 1 or sample.is_named(".jsonl", ".ndjson", ".jl"))):
-        return _of_table(open_table(path, "jsonl", {}, encoding), "jsonl", "JSON lines")
+        return _of_table(open_table(path, "jsonl", {}, sample.encoding), "jsonl", "JSON lines")
     try:
-        return _of_table(open_table(path, "json", {}, encoding), "json", "a JSON document")
+        return _of_table(open_table(path, "json", {}, sample.encoding), "json", "a JSON document")
     except SeveralTablesError as error:
         return unknown(str(error))
     except FormatError as error:
         if not named and not good and not _is_json(sample):
             return None
         if good == len(lines) or 2 * good >= len(lines) > 1:
-            return _of_table(open_table(path, "jsonl", {}, encoding), "jsonl", "JSON lines")
+            return _of_table(open_table(path, "jsonl", {}, sample.encoding), "jsonl", "JSON lines")
         return unknown(str(error))
 
 
@@ -234,7 +234,7 @@ def _is_json(sample: Sample) -> bool:
 # --- tables in text lines ---------------------------------------------------------------------------------------------
 
 
-def _named_table_rule(sample: Sample, encoding: str | None) -> DetectedFormat | None:
+def _named_table_rule(sample: Sample) -> DetectedFormat | None:
     kind = "csv" if sample.is_named(".csv") else "tsv" if sample.is_named(".tsv", ".tab") else None
     if kind is None:
         return None
@@ -246,16 +246,16 @@ def _named_table_rule(sample: Sample, encoding: str | None) -> DetectedFormat | 
             f"fields by tabs instead of commas and name the file .conll, or add a column sentence_id."
         )
     if kind == "tsv" and not any("\t" in line for line in sample.filled):
-        return None if not known_roles([sample.filled[0]]) else _table(sample, "csv", encoding)
-    return _table(sample, kind, encoding)
+        return None if not known_roles([sample.filled[0]]) else _table(sample, "csv")
+    return _table(sample, kind)
 
 
-def _table_rule(sample: Sample, encoding: str | None) -> DetectedFormat | None:
+def _table_rule(sample: Sample) -> DetectedFormat | None:
     """A table by its content: tabs, known names in the first line, or the forms of R, psql and MySQL."""
     if sample.filled[0].strip('" \ufeff').lower() in ("text", "sentence"):
         one = find_layout(sample.numbered(), "csv", sample.whole)
         if one is not None and one.width == 1 and one.evenness == 1:
-            return _table(sample, "csv", encoding, one)
+            return _table(sample, "csv", one)
     found = find_layout(sample.numbered(), "", sample.whole)
     if found is None or found.width < 2:
         return None
@@ -267,7 +267,7 @@ def _table_rule(sample: Sample, encoding: str | None) -> DetectedFormat | None:
         named = len(known_roles(layout.names)) > 1 or names_texts_and_ids(layout.names)
         is_table = (layout.header is not None and named and found.evenness > 0.5) or _is_quoted(found)
     if is_table:
-        return _table(sample, "tsv" if layout.delimiter == "\t" else "csv", encoding, found)
+        return _table(sample, "tsv" if layout.delimiter == "\t" else "csv", found)
     return _ragged_tabs(sample, found) if layout.delimiter == "\t" else None
 
 
@@ -280,7 +280,7 @@ def _is_quoted(found: TableCandidate) -> bool:
     return quoted > 0.5 * len(found.filled)
 
 
-def _table(sample: Sample, kind: str, encoding: str | None, found: TableCandidate | None = None) -> DetectedFormat:
+def _table(sample: Sample, kind: str, found: TableCandidate | None = None) -> DetectedFormat:
     found = found or find_layout(sample.numbered(), kind, sample.whole)
     if found is None:
         return unknown(f"{sample.path} is named .{kind} and has no columns. Rename it, or pass --input-format text.")
@@ -356,30 +356,26 @@ def _of_table(table: Table, format: str, form: str) -> DetectedFormat:
     return DetectedFormat(format, why, {}, guess.task, guess.columns)
 
 
-def _of_lines(rule: Callable[[Sample], DetectedFormat | None]) -> Callable[[Sample, str | None], DetectedFormat | None]:
-    return lambda sample, encoding: rule(sample)
-
-
-def _named_columns_rule(sample: Sample, encoding: str | None) -> DetectedFormat | None:
+def _named_columns_rule(sample: Sample) -> DetectedFormat | None:
     return columns_rule(sample) if sample.is_named(*COLUMN_ENDINGS) else None
 
 
-_RULES: tuple[Callable[[Sample, str | None], DetectedFormat | None], ...] = (
+_RULES: tuple[Callable[[Sample], DetectedFormat | None], ...] = (
     _folder_rule,
     _binary_rule,
     _no_text_rule,
     _markup_rule,
     _json_rule,
-    _of_lines(conllu_rule),
-    _of_lines(brackets_rule),
-    _of_lines(fasttext_rule),
+    conllu_rule,
+    brackets_rule,
+    fasttext_rule,
     _named_columns_rule,
     _named_table_rule,
-    _of_lines(dialogue_rule),
-    _of_lines(dictionary_rule),
-    _of_lines(vectors_rule),
-    _of_lines(columns_rule),
-    _of_lines(slash_rule),
+    dialogue_rule,
+    dictionary_rule,
+    vectors_rule,
+    columns_rule,
+    slash_rule,
     _table_rule,
-    _of_lines(first_word_rule),
+    first_word_rule,
 )

@@ -18,7 +18,8 @@ import shutil
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import cast
 
@@ -314,6 +315,13 @@ def _nul(path: Path | str, number: int, line: str) -> FormatError:
         f"{path}:{number} has a NUL byte at character {at + 1}, "
         f"near {shorten(line[max(0, at - 30) : at + 30])}. Remove the byte, or pass a text file."
     )
+
+
+def split_blocks(lines: Iterable[tuple[int, str]]) -> Iterator[list[tuple[int, str]]]:
+    """The lines between blank lines."""
+    for is_filled, block in groupby(lines, key=lambda line: bool(line[1].strip())):
+        if is_filled:
+            yield list(block)
 
 
 # --- samples ------------------------------------------------------------------------------------------------

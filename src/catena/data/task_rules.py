@@ -33,6 +33,7 @@ from catena.data.roles import (
     WORD_COLUMNS,
     ColumnChoice,
     NoColumnError,
+    Role,
     are_responses,
     find_column,
     find_pair,
@@ -74,6 +75,14 @@ def guess_task(table: Table) -> TaskGuess:
 
 def _column(table: Table, name: str) -> list[Any]:
     return [lookup(row, name) for row in table.sample]
+
+
+def _choose(table: Table, *roles: Role) -> tuple[dict[str, ColumnChoice] | None, str]:
+    """The columns of the roles, or None and the reason."""
+    try:
+        return choose_columns(roles, table.names, table.sample, {}, str(table.path), table.has_header), ""
+    except NoColumnError as error:
+        return None, str(error)
 
 
 # --- sentences of tokens ----------------------------------------------------------------------------------------------
@@ -149,8 +158,7 @@ def _compositions(table: Table) -> TaskGuess | None:
     title, items, text = (find_column(names, role.columns) for role in (TITLE, ITEMS, COMPOSED))
     if title is None or items is None or text is None or find_column(names, ("label", "labels")) is not None:
         return None
-    roles = (TITLE, ITEMS, COMPOSED)
-    columns = choose_columns(roles, names, table.sample, {}, str(table.path), table.has_header)
+    columns = choose_columns((TITLE, ITEMS, COMPOSED), names, table.sample, {}, str(table.path), table.has_header)
     return TaskGuess("compose", ", ".join(f"{role} = {choice}" for role, choice in columns.items()), columns)
 
 
@@ -217,11 +225,8 @@ def _labeled_files(table: Table) -> TaskGuess | None:
 def _labeled_texts(table: Table) -> TaskGuess | None:
     if not table.has_header and text_and_label(table.names, table.sample) is None:
         return None
-    try:
-        columns = choose_columns((TEXT, LABEL), table.names, table.sample, {}, str(table.path), table.has_header)
-    except NoColumnError:
-        return None
-    return TaskGuess("classify", describe_labels(table, columns), columns)
+    columns, _ = _choose(table, TEXT, LABEL)
+    return None if columns is None else TaskGuess("classify", describe_labels(table, columns), columns)
 
 
 def describe_labels(table: Table, columns: Mapping[str, ColumnChoice]) -> str:
@@ -283,18 +288,12 @@ def _texts(table: Table) -> TaskGuess | None:
     """Texts without labels, for language models."""
     if not table.has_header:
         return None
-    try:
-        columns = choose_columns((TEXT,), table.names, table.sample, {}, str(table.path), True)
-    except NoColumnError:
+    columns, _ = _choose(table, TEXT)
+    if columns is None:
         return None
-    try:
-        choose_columns((TEXT, LABEL), table.names, table.sample, {}, str(table.path), True)
-        reason = ""
-    except NoColumnError as error:
-        reason = str(error)
     others = [name for name in table.names if name not in columns["text"].columns]
     if others:
-        return TaskGuess(None, reason, columns)
+        return TaskGuess(None, _choose(table, TEXT, LABEL)[1], columns)
     return TaskGuess("lm", f"text = {columns['text']}, without labels", columns)
 
 
@@ -310,10 +309,8 @@ def _nothing(table: Table) -> TaskGuess:
             f"{table.path} has {many} without a header. Add one, such as text,label, or name the columns by number: "
             f"--text-column 1 --label-column 2 for texts and labels, or --source-column 1 --target-column 2 for pairs.",
         )
-    try:
-        choose_columns((TEXT, LABEL), table.names, table.sample, {}, str(table.path), True)
-    except NoColumnError as error:
-        return TaskGuess(None, str(error))
+    if reason := _choose(table, TEXT, LABEL)[1]:
+        return TaskGuess(None, reason)
     return TaskGuess(None, f"{table.path} has columns that no task reads: {list_names(table.names)}. Name a task.")
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from catena.data.examples import ConlluRow, ConlluSentence, SourceLocation
-from catena.data.files import open_text
+from catena.data.files import open_text, split_blocks
 from catena.data.reading import DamagedRecords, ReadCounter
 
 _WORD = re.compile(r"[1-9][0-9]*", re.ASCII)
@@ -44,7 +44,7 @@ def read_lines(
 ) -> Iterator[ConlluSentence]:
     """Yield the sentences of numbered lines. ``path`` names them in errors, such as "standard input"."""
     damaged = DamagedRecords(path, counter, "See https://universaldependencies.org/format.html.")
-    for block in _blocks(lines):
+    for block in split_blocks(lines):
         comments = [line for _, line in block if line.startswith("#")]
         rows = [(number, line) for number, line in block if not line.startswith("#")]
         if not rows and counter is not None:
@@ -65,18 +65,6 @@ def read_lines(
             else:
                 damaged.add(location, row.reason, row.line[1], row.problem)
     damaged.check()
-
-
-def _blocks(lines: Iterable[tuple[int, str]]) -> Iterator[list[tuple[int, str]]]:
-    block: list[tuple[int, str]] = []
-    for number, line in lines:
-        if line.strip():
-            block.append((number, line))
-        elif block:
-            yield block
-            block = []
-    if block:
-        yield block
 
 
 class _InvalidRowError(Exception):

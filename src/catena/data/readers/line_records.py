@@ -9,12 +9,12 @@ dictionary  a word and its phonemes, as in CMUdict: ``tomato(2)  T AH0 M AA1 T O
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from catena.data.examples import SourceLocation
-from catena.data.files import open_text
+from catena.data.files import open_text, split_blocks
 from catena.data.readers.delimited import EMPTY, Row
 
 PREFIX = "__label__"
@@ -39,7 +39,9 @@ def read(
     """
     with open_text(path, encoding, keep_nuls=True) as lines:
         if paragraphs and format == "text":
-            yield from _paragraphs(path, lines)
+            for block in split_blocks(lines):
+                text = " ".join(line.strip() for _, line in block)
+                yield Row(SourceLocation(str(path), block[0][0]), {"text": text}, text)
             return
         for number, line in lines:
             location = SourceLocation(str(path), number)
@@ -89,15 +91,3 @@ def _fasttext(line: str) -> tuple[dict[str, Any], str | None]:
     if not all(labels):
         return {"text": rest}, f"without a name after {PREFIX}"
     return {"label": list(dict.fromkeys(labels)), "text": rest}, None
-
-
-def _paragraphs(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[Row]:
-    begin, block = 0, list[str]()
-    for number, line in (*lines, (0, "")):
-        if line.strip():
-            begin = begin if block else number
-            block.append(line.strip())
-        elif block:
-            text = " ".join(block)
-            yield Row(SourceLocation(str(path), begin), {"text": text}, text)
-            block = []

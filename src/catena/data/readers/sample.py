@@ -29,6 +29,8 @@ class Sample:
     whole: bool = True
     """Whether the head is the whole file."""
     is_folder: bool = False
+    encoding: str | None = None
+    """The encoding that the user sets."""
     name: str = field(default="", compare=False)
     """The name of the data in lower case, without the ending of a compression."""
 
@@ -61,14 +63,14 @@ def take_sample(path: Path | str, encoding: str | None = None) -> Sample:
     path = Path(path)
     with reading_errors(path):
         if path.is_dir():
-            return Sample(path, is_folder=True, name=path.name.lower())
+            return Sample(path, is_folder=True, encoding=encoding, name=path.name.lower())
     head, lines, whole = read_head(path, HEAD_BYTES, encoding)
     later: list[str] = []
     with reading_errors(path):
         plain = local_copy(path)
         if not whole and plain.stat().st_size > HEAD_BYTES + 2 * _WINDOW_BYTES:
             later = _windows(plain, head, encoding)
-    return Sample(path, head, lines, later, whole, name=stored_name(path))
+    return Sample(path, head, lines, later, whole, encoding=encoding, name=stored_name(path))
 
 
 def _windows(path: Path, head: bytes, encoding: str | None) -> list[str]:
