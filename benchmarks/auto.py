@@ -1,9 +1,10 @@
 """The automatic choice of a model on a grid of tasks, data sets, sizes and time limits, cell by cell.
 
-    python benchmarks/auto.py $CATENA_DATA -o OUT [--only tag] [--sizes 500 all] [--minutes 1 3] [--long 10]
+    python benchmarks/auto.py $CATENA_DATA -o OUT [--only tag] [--sizes 500 all] [--minutes 1 3] [--models long]
 
 Each cell trains with ``catena train FILE --max-time T`` and scores the test file. Next to it are the task's simplest
-model (the first of its candidates, without a time limit) and, with ``--long 10``, the search with ten times the time.
+model (the first of its candidates, without a time limit) and, with ``--models long``, the search with ten times the
+time. To use two cores of a larger machine, start it with ``taskset -c 0,1``.
 A cell that is in OUT/cells.jsonl is not run again, so the script can be stopped and continued. ``--table`` prints the
 cells that are there.
 """
@@ -20,6 +21,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from catena.config import parse, to_toml
@@ -131,6 +133,9 @@ SETS = (
 )
 
 
+MODELS = ("automatic", "simplest", "long")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("data", type=Path)
@@ -138,9 +143,12 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=[], help="tasks or data sets")
     parser.add_argument("--sizes", nargs="*", default=["500", "all"])
     parser.add_argument("--minutes", nargs="*", type=float, default=[1.0, 3.0])
-    parser.add_argument("--long", type=float, default=0.0, help="also search with this many times the time")
+    parser.add_argument("--models", nargs="*", default=["automatic", "simplest"], choices=MODELS)
+    parser.add_argument("--long", type=float, default=10.0, help="the model long searches this many times the time")
+    parser.add_argument("--options", nargs="*", default=[], help="further options of catena train, without their --")
     parser.add_argument("--table", action="store_true", help="only print the cells")
     options = parser.parse_args()
+    options.options = [f"--{word}" if i % 2 == 0 else word for i, word in enumerate(options.options)]
     options.output.mkdir(parents=True, exist_ok=True)
     cells = Cells(options.output / "cells.jsonl")
     for data in SETS:
@@ -194,13 +202,15 @@ def run_cell(cells: Cells, data: DataSet, size: str, minutes: float, options: ar
     config = work / "simple.toml"
     first = simplest(data.task, train)
     config.write_text(to_toml(parse(get_spec(data.task).config_class(), first)), encoding="utf-8")
-    automatic = ("--max-time", f"{60 * minutes:.0f}s")
-    cells.get({**key, "model": "automatic"}, lambda: measure(data, train, test, automatic, work / "run"))
-    simple = {**key, "minutes": 0, "model": "simplest"}
-    cells.get(simple, lambda: measure(data, train, test, ("-c", str(config)), work / "simple"))
-    if options.long:
-        longer = ("--max-time", f"{60 * minutes * options.long:.0f}s")
-        cells.get({**key, "model": f"{options.long:g} x"}, lambda: measure(data, train, test, longer, work / "long"))
+    keys = {**dict.fromkeys(MODELS, key), "simplest": {**key, "minutes": 0}}
+    limits = {
+        "automatic": ("--max-time", f"{60 * minutes:.0f}s"),
+        "simplest": ("-c", str(config)),
+        "long": ("--max-time", f"{60 * minutes * options.long:.0f}s"),
+    }
+    for model in options.models:
+        found = partial(measure, data, train, test, (*limits[model], *options.options), work / model)
+        cells.get({**keys[model], "model": model}, found)
 
 
 def simplest(task: str, train: Sequence[Path]) -> dict[str, object]:

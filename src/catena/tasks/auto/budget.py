@@ -26,6 +26,8 @@ _LONGER = 3
 start."""
 _SAFETY = 1.3
 """Factor of the time that a model took, for training it again on more data."""
+_LATE = 0.03
+"""Fraction of the time by which the last candidates may end too late."""
 _VARIATIONS = 16
 """Largest number of variations of a candidate."""
 _LONGER_VARIATION = 1.5
@@ -64,7 +66,8 @@ class Budget:
         needed = _SAFETY * (leader.overhead + self._seconds_of(leader, self._steps_wanted(leader)))
         wanted = needed * _LONGER if leader.is_network else needed
         least = needed * _ENOUGH if leader.is_network else needed / _SAFETY
-        return min(most, wanted) if least <= most else 0.0
+        late = _LATE * self.record.seconds
+        return min(most, wanted + late) if least + late <= most else 0.0
 
     def _seconds_of(self, trial: Trial, steps: int) -> float:
         """The time of training a candidate again for some steps."""

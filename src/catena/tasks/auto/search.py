@@ -52,6 +52,8 @@ _ROUNDS = 3
 """How often the last candidates are resumed if they end before the deadline."""
 _UNUSED = 0.1
 """Fraction of the time that may stay unused."""
+_VARYING = 0.3
+"""Fraction of the remaining time for variations of the best candidate while others have not converged."""
 _VARIATION_EVALUATIONS = 10
 _STEPS_MARGIN = 1.5
 """The last step, relative to the steps that the speed so far allows. The learning rate falls with the time too, so it
@@ -228,24 +230,27 @@ class _Search:
         return trial, Slice(self.record.task, values, folder, seconds, steps, n, self.record.command)
 
     def _finish(self, interruption: Interruption) -> None:
-        """Train the last candidates, one for each worker, until the time is over."""
+        """Train variations of the best candidate, then the last candidates until the time is over."""
+        n_workers = len(self.workers)
+        if self._best(1):
+            self._train(self._variations(n_workers, _VARYING * self._left()), interruption)
         for _ in range(_ROUNDS):
-            jobs = [job for trial in self._best(len(self.workers)) if (job := self._last_slice(trial)) is not None]
-            if len(jobs) < len(self.workers):
-                jobs += self._variations(len(self.workers) - len(jobs))
+            jobs = [job for trial in self._best(n_workers) if (job := self._last_slice(trial)) is not None]
+            if len(jobs) < n_workers:
+                jobs += self._variations(n_workers - len(jobs), self._left())
             self._train(jobs, interruption)
             if interruption.requested or not jobs or self._left() < _UNUSED * self.record.seconds:
                 break
         if not interruption.requested:
             self.record.trials = [one for one in self.record.trials if not one.varies or one.status != "waiting"]
 
-    def _variations(self, n_workers: int) -> list[tuple[Trial, Slice]]:
-        """The training of variations of the best candidate, if it has converged, by workers that have no other job."""
+    def _variations(self, n_workers: int, seconds: float) -> list[tuple[Trial, Slice]]:
+        """The training of variations of the best candidate, if it has converged, by some workers for some time."""
         base = self.record.leader
         if base is None or base.status != "converged" or any(one.varies == base.name for one in self.record.trials):
             return []
         expected, steps = self.budget.variation(base)
-        n = self.budget.number_of_variations(expected, self._left(), n_workers)
+        n = self.budget.number_of_variations(expected, seconds, n_workers)
         trials = vary(self.record.task, base, n, self.record.seed)
         for trial in trials:
             trial.expected = expected
@@ -277,7 +282,7 @@ class _Search:
     def _refit(self, leader: Trial, steps: int, interruption: Interruption) -> None:
         """Train the best candidate again, from scratch on train and dev."""
         left = self._left() - leader.overhead
-        if left < 1:
+        if left <= 0:
             return
         data = {**leader.values.get("data", {}), "train_on_dev": True}
         again = Trial(_AGAIN, leader.about, {**leader.values, "data": data})
