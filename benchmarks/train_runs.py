@@ -71,6 +71,7 @@ def parse_arguments(description: str, default: Sequence[str]) -> argparse.Namesp
     parser.add_argument("--parallel", type=int, default=16, help="number of processes")
     parser.add_argument("--epochs", type=int, help="instead of the number of each run, for a trial")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--svm", action="store_true", help="fit an SVM to packed sounds and stop")
     parser.add_argument("--one", metavar="RESULT", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--deadline", type=float, help=argparse.SUPPRESS)
     return parser.parse_args()

@@ -33,11 +33,11 @@ _ARRAYS = ("coef_", "intercept_", "support_vectors_", "dual_coef_", "components_
 
 @dataclass(frozen=True)
 class FeatureSet:
-    """Inputs of scikit-learn: a transformer, and which columns of the inputs it reads (all if None)."""
+    """Inputs of scikit-learn: a transformer, and which columns of the inputs it reads (all if empty)."""
 
     name: str
     transformer: Any
-    columns: slice | None = None
+    columns: tuple[slice, ...] = ()
 
     def fit(self, inputs: Any) -> Any:
         """Fit the transformer to training inputs and return their features."""
@@ -48,7 +48,7 @@ class FeatureSet:
         return self.transformer.transform(self._chosen(inputs))
 
     def _chosen(self, inputs: Any) -> Any:
-        return inputs if self.columns is None else inputs[:, self.columns]
+        return np.hstack([inputs[:, part] for part in self.columns]) if self.columns else inputs
 
 
 class BaselineSuite(ABC):

@@ -18,8 +18,8 @@ from catena.metrics.calibration import fit_temperature
 from catena.tasks.baselines.config import BaselinesConfig
 from catena.tasks.baselines.features import (
     components,
-    count_statistics,
     pixel_rows,
+    sound_columns,
     sound_statistics,
     standardize,
     tfidf,
@@ -140,7 +140,7 @@ class PictureSuite(LabelSuite):
 
 
 class SoundSuite(LabelSuite):
-    """Baselines of a classifier of sounds: statistics of log-mel energies, without or with single frames."""
+    """Baselines of a classifier of sounds: statistics of log-mel energies, without or with single frames or rhythm."""
 
     unit = "sound"
 
@@ -152,10 +152,11 @@ class SoundSuite(LabelSuite):
         return sound_statistics([example.content for example in examples], self._config)
 
     def feature_sets(self, inputs: Any, config: BaselinesConfig) -> list[FeatureSet]:
-        statistics = slice(0, count_statistics(self._config))
+        columns = sound_columns(self._config)
         return [
-            FeatureSet("log-mel statistics", standardize(), statistics),
-            FeatureSet("log-mel statistics and frames", standardize()),
+            FeatureSet("log-mel statistics", standardize(), (columns.statistics,)),
+            FeatureSet("log-mel statistics and frames", standardize(), (columns.statistics, columns.frames)),
+            FeatureSet("log-mel statistics and rhythm", standardize(), (columns.statistics, columns.rhythm)),
         ]
 
 
