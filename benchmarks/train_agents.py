@@ -60,13 +60,14 @@ WITHOUT_VELOCITIES = {"environment.observe": (0, 2)}
 LUNAR = {
     "environment": "LunarLander-v3",
     "steps": 500_000,
-    "epoch_steps": 20_000,
+    "epoch_steps": 25_000,
     "capacity": 100_000,
     "warmup": 5_000,
     "target": "average",
     "train_every": 4,
     "batch_size": 64,
     "epsilon_steps": 80_000,
+    "epsilon_end": 0.02,
     "stop_at": 250.0,
 }
 SETTINGS = {

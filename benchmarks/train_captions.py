@@ -34,7 +34,8 @@ from catena.tasks.caption.task import CaptionTask
 from catena.tasks.runs import load_task, train_run
 from catena.training.report import SilentReporter
 
-CONSTANT = {"training": {"schedule": "constant", "patience": 12}}
+CONSTANT = {"training": {"schedule": "constant", "patience": 15, "max_epochs": 80}}
+DECAY = {**CONSTANT["training"], "optimizer": "adamw", "learning_rate": 0.001, "weight_decay": 0.05}
 CHANGED = {"padding": 6, "erase": 16, "brightness": 0.2, "contrast": 0.2}
 RUNS: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
     "soft": ("flickr8k-soft", {}),
@@ -45,6 +46,7 @@ RUNS: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
     "hard-caption": ("flickr8k-hard", {**CONSTANT, "model": {"baseline": "caption"}}),
     "pixels-constant": ("flickr8k-pixels", CONSTANT),
     "pixels-changed": ("flickr8k-pixels", {**CONSTANT, "model": {"augmentation": CHANGED}}),
+    "pixels-decay": ("flickr8k-pixels", {"training": DECAY, "model": {"augmentation": CHANGED}}),
 }
 """The recipe of each run, and what differs in its sections."""
 DEFAULT_RUNS = [f"{name}:{seed}" for seed in (1, 2, 3) for name in ("soft", "hard", "blind", "pixels")]

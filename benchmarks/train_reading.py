@@ -16,6 +16,9 @@ shared         glove trained with one softmax over the paragraph and another one
 v2 v2_extra    no answer: dev-v2.0.json without the test titles; the same with the questions of train.json
 v2_later       v2_extra, whose first epochs (--answerable) have no questions without an answer; with --distractors, a
                part of the answerable questions is read later with another paragraph of the article, as unanswerable
+v2_held        v2_later without the questions of --held articles, for fitting when there is no answer
+
+Runs of v2 write the best spans of the held, dev and test questions to spans.json (see fit_no_answer.py).
 
 Runs of glove and shared also answer the test questions from a folder of 2,067 paragraphs (k = 1, 5, 10).
 """
@@ -23,6 +26,7 @@ Runs of glove and shared also answer the test questions from a folder of 2,067 p
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import math
 import os
@@ -62,10 +66,11 @@ from catena.training.average import MovingAverage, using
 
 MODELS = (
     "glove", "random", "no_c2q", "no_q2c", "no_words", "no_characters", "conditioned", "shared", "v2", "v2_extra",
-    "v2_later",
+    "v2_later", "v2_held",
 )  # fmt: skip
+LATER = ("v2_later", "v2_held")
 KS = (1, 5, 10)
-RESERVE = 25.0
+RESERVE = 40.0
 """Seconds of the time limit for the last evaluation, with ``--finish``."""
 
 
@@ -82,6 +87,7 @@ class Data:
     rows: TrainingRows
     dev: QuestionSet
     test: QuestionSet
+    held: QuestionSet
     paragraphs: list[str]
     ranks: dict[str, tuple[np.ndarray, np.ndarray]]
 
@@ -100,9 +106,12 @@ class KnownRanks(ParagraphRanker):
 def prepare(model: str, folder: Path, options: argparse.Namespace) -> Data:
     """Read and encode the data of a model."""
     train, dev, test = load_parts(model, folder)
+    held: list[QuestionExample] = []
+    if model == "v2_held":
+        train, held = hold_articles(train, folder, options.held)
     if options.limit:
         train = sorted(train, key=lambda e: len(e.context))[: options.limit]
-        dev, test = dev[: options.limit], test[: options.limit]
+        dev, test, held = dev[: options.limit], test[: options.limit], held[: options.limit]
     words: list[str] = []
     vectors = None
     if model not in ("random", "no_words"):
@@ -113,7 +122,7 @@ def prepare(model: str, folder: Path, options: argparse.Namespace) -> Data:
     counter = AnswerCounter()
     encoded = QuestionSet(encoding, train, counter)
     print(model, *counter.sentences(), sep="; ", flush=True)
-    sets = [QuestionSet(encoding, part) for part in (dev, test)]
+    sets = [QuestionSet(encoding, part) for part in (dev, test, held)]
     paragraphs, ranks = load_folder(folder, dev, test) if model in ("glove", "shared") else ([], {})
     return Data(encoding, vectors, encoded, TrainingRows(encoded), *sets, paragraphs, ranks)
 
@@ -126,10 +135,21 @@ def load_parts(model: str, folder: Path) -> tuple[list[QuestionExample], list[Qu
     second = read_questions(folder / "dev-v2.0.json")
     of_dev, of_test = ({e.title for e in part} for part in (dev, test))
     own = [e for e in second if e.title not in of_dev | of_test]
-    if model in ("v2_extra", "v2_later"):
+    if model in ("v2_extra", "v2_later", "v2_held"):
         ids = {e.id for e in own}
         own += [e for e in train if e.id not in ids]
     return own, [e for e in second if e.title in of_dev], [e for e in second if e.title in of_test]
+
+
+def hold_articles(
+    train: Sequence[QuestionExample], folder: Path, n: int
+) -> tuple[list[QuestionExample], list[QuestionExample]]:
+    """The questions of all articles except ``n`` of SQuAD 2.0, chosen by a hash, and the questions of those."""
+    second = {e.id for e in read_questions(folder / "dev-v2.0.json")}
+    titles = {e.title for e in train if e.id in second}
+    chosen = sorted(titles, key=lambda title: hashlib.sha256(title.encode()).hexdigest())[:n]
+    rest = [e for e in train if e.title not in chosen]
+    return rest, [e for e in train if e.title in chosen and e.id in second]
 
 
 def load_folder(
@@ -162,6 +182,7 @@ def configure(model: str, options: argparse.Namespace) -> BiDAFConfig:
         "v2": {"no_answer": options.no_answer},
         "v2_extra": {"no_answer": options.no_answer},
         "v2_later": {"no_answer": options.no_answer},
+        "v2_held": {"no_answer": options.no_answer},
     }.get(model, {})
     lstm = {"d": d, "init": "orthogonal"}
     return BiDAFConfig(
@@ -272,10 +293,10 @@ class Run:
         generator = np.random.default_rng((self.seed, self.epoch))
         lengths = self.data.rows.rows.lengths
         used = np.arange(len(lengths))
-        if self.name == "v2_later" and self.epoch < o.answerable:
+        if self.name in LATER and self.epoch < o.answerable:
             used = used[self.answerable[self.data.rows.rows.questions]]
         plan = BatchPlan.shuffled(lengths[used], BatchConfig(batch_size=o.batch_size), generator)
-        later = self.name == "v2_later" and self.epoch >= o.answerable and o.distractors > 0
+        later = self.name in LATER and self.epoch >= o.answerable and o.distractors > 0
         others = Distractors(self.data, self.seed + 1000 * self.epoch) if self.name == "shared" or later else None
         self.network.train()
         total = torch.zeros((), device=self.device)
@@ -395,6 +416,8 @@ class Run:
         result = {"model": self.name, "seed": self.seed, **best, "history": self.history}
         small = {k: v.half().contiguous().cpu() for k, v in self.best.items() if not k.endswith(".frozen")}
         save_file(small, self.folder / "weights.safetensors")
+        if self.name.startswith("v2"):
+            self.write_spans()
         if self.name in ("glove", "shared"):
             folder = self.evaluate_folder()
             folder |= {f"ratio_{k}": folder[f"folder_f1_{k}"] / best["test_f1"] for k in KS}
@@ -402,6 +425,17 @@ class Run:
             result |= folder
         (self.folder / "result.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
         (self.folder / "last.pt").unlink(missing_ok=True)
+
+    def write_spans(self) -> None:
+        """Write the best span of every question that is not trained on, its score and the score of no answer."""
+        finder, rows = self.finder(), []
+        for part, questions in (("held", self.data.held), ("dev", self.data.dev), ("test", self.data.test)):
+            pairs = [(i, [int(text)]) for i, text in enumerate(questions.context_index)]
+            found = finder.find_best(questions.encoded, pairs) if pairs else []
+            for example, best in zip(questions.examples, found, strict=True):
+                row = {"part": part, "id": example.id, "text": best.text, "span": best.score}
+                rows.append(row | {"no_answer": best.no_answer})
+        (self.folder / "spans.json").write_text(json.dumps(rows), encoding="utf-8")
 
     # --- checkpoints ---
 
@@ -480,7 +514,7 @@ def work(model: str, seed: int, options: argparse.Namespace) -> None:
 
 def data_file(model: str, options: argparse.Namespace) -> Path:
     kind = {"random": "random", "no_words": "random", "v2": "v2", "v2_extra": "v2_extra", "v2_later": "v2_extra"}.get(
-        model, "glove"
+        model, "v2_held" if model == "v2_held" else "glove"
     )
     return options.out / f"data-{kind}.pickle"
 
@@ -536,6 +570,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--finish", action="store_true", help="end every run by then, without checkpoints")
     parser.add_argument("--epochs", type=int, default=16)
     parser.add_argument("--answerable", type=int, default=5, help="first epochs of v2_later")
+    parser.add_argument("--held", type=int, default=4, help="articles that v2_held does not train on")
     parser.add_argument("--distractors", type=float, default=0.0, help="part of the questions of v2_later")
     parser.add_argument("--match", action="store_true", help="add features of tokens that are in the other text")
     parser.add_argument("--batch-size", type=int, default=64)

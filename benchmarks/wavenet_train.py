@@ -13,11 +13,17 @@ scored in float32 and written to OUT/weights.pt.
 --suite trains the joint model, then three smaller models of speech at the same time on the same device: without a
 condition, with the speaker, and with a log-mel spectrogram (40 bands, 100 frames a second) as local condition. It takes
 5.5 minutes, and prints one table.
+
+--adapt scores the unseen voice and the music also with weights that learn while they read (dynamic evaluation, Krause
+et al. 2018): each recording starts from the trained weights, and after a segment is scored, one step of Adam is made on
+it. So no sample is predicted by weights that have seen it, as with the adaptive linear predictor. The
+learning rate is the best one of --rates on the development sets.
 """
 
 from __future__ import annotations
 
 import argparse
+import copy
 import json
 import math
 import os
@@ -43,6 +49,10 @@ from catena.training.average import MovingAverage, using
 
 HOP, N_MELS = 80, 40
 CHECKPOINT_SECONDS = 30.0
+SEGMENT = 3000
+"""Samples between two steps of weights that learn while they read."""
+DEV_RECORDINGS = 4
+"""Recordings of each development set on which their learning rate is chosen."""
 _SMALL = "--kinds speech --minutes 1.3 --d 64 --d-skip 128 --blocks 2 --windows 8 --lr 4e-3 --dropout 0"
 SUITE = {
     "joint": "--minutes 3.5",
@@ -137,6 +147,7 @@ class Run:
         )  # fmt: skip
         self.average = MovingAverage(self.model, flags.ema)
         self.step, self.elapsed, self.best, self.best_weights = 0, 0.0, math.inf, None
+        self.begun = time.time()
         self.tapes: dict[tuple[str, str], Tape] = {}
 
     def plan(self, epoch: int) -> WindowPlan:
@@ -172,9 +183,11 @@ class Run:
 
     @property
     def fraction(self) -> float:
-        """The part of the training that is done."""
+        """The part of the training that is done; with ``--until``, at least the part of the time that is over."""
         flags = self.flags
-        return self.step / flags.steps if flags.steps else self.elapsed / (60 * flags.minutes)
+        done = self.step / flags.steps if flags.steps else self.elapsed / (60 * flags.minutes)
+        over = (time.time() - self.begun) / max(flags.until - self.begun, 1.0) if flags.until else 0.0
+        return max(done, over)
 
     def learning_rate(self) -> float:
         """Linear warm-up over the first 200 steps, and a cosine over the whole training."""
@@ -239,6 +252,17 @@ class Run:
                 bits = sample_bits(self.model, self.tapes[kind, split], known)
             self.model.train()
         return bits
+
+    def adapted_bits(self, kind: str, split: str, rate: float, n: int | None = None) -> np.ndarray:
+        """Bits of each sample of the first ``n`` recordings of a set, by weights that learn while they read."""
+        chosen = self.corpus.select(self.corpus.indices(kind, split)[:n])
+        tape = Tape(chosen, self.device, self.flags.local, self.data)
+        weights = self.best_weights or self.average.average
+        found = []
+        with using(self.model, weights):
+            for i in range(len(chosen.lengths)):
+                found.append(recording_bits(copy.deepcopy(self.model).eval(), tape, i, rate))
+        return np.concatenate(found)
 
     def state(self) -> dict[str, Any]:
         """All values that a resumed run needs."""
@@ -307,6 +331,38 @@ def sample_bits(model: WaveNet, tape: Tape, known: bool, n: int = 16_000, batch:
     return -torch.cat(found).numpy() / math.log(2)
 
 
+def recording_bits(model: WaveNet, tape: Tape, i: int, rate: float) -> np.ndarray:
+    """Bits of the samples of recording ``i`` without a condition; a step is made after each segment."""
+    optimizer = torch.optim.Adam(model.parameters(), lr=rate, betas=(0.9, 0.98), foreach=True)
+    found, length = [], int(tape.recordings.lengths[i])
+    row, unknown = np.array([i]), torch.full((1,), -1, device=tape.device)
+    for start in range(0, length, SEGMENT):
+        n = min(SEGMENT, length - start)
+        inputs, targets, _ = tape.windows(row, np.array([start]), model.field, n)
+        frames = tape.frame_windows(row, np.array([start]), model.n_context_frames, n)
+        hidden = model.hidden(inputs, model.condition(unknown, frames))
+        log_probs = model.output.log_prob(hidden.flatten(0, 1), targets.flatten())
+        found.append(log_probs.detach().double().cpu())
+        optimizer.zero_grad(set_to_none=True)
+        (-log_probs.mean()).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+    return -torch.cat(found).numpy() / math.log(2)
+
+
+def score_adapted(run: Run, rates: Sequence[float]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Bits of the unseen voice and the music with the rate that is best on dev, and the bits of dev by rate."""
+    found, figures = {}, {}
+    for name, kind, split in (("unseen voice", "speech", "unseen"), ("music", "music", "test")):
+        if kind in run.flags.kinds:
+            dev = {rate: float(run.adapted_bits(kind, "dev", rate, DEV_RECORDINGS).mean()) for rate in (0.0, *rates)}
+            best = min(dev, key=dev.__getitem__)
+            found[f"{name}, adapted"] = run.adapted_bits(kind, split, best)
+            figures[name] = {"rate": best, "dev": dev, "bits": float(found[f"{name}, adapted"].mean())}
+            print(name, figures[name])
+    return found, figures
+
+
 def save(path: Path, state: dict[str, Any]) -> None:
     """Write a file under another name first, so that it is never incomplete."""
     unfinished = path.with_suffix(".unfinished")
@@ -335,12 +391,17 @@ def run_one(flags: argparse.Namespace) -> None:
             if flags.speakers and split != "unseen":
                 bits[f"{name}, no condition"] = run.bits(kind, split, known=False, exact=True)
     scores = {name: float(each.mean()) for name, each in bits.items()}
-    np.savez_compressed(flags.output / "bits.npz", **{k: v.astype(np.float16) for k, v in bits.items()})
     weights = {name: x.cpu() for name, x in (run.best_weights or run.average.average).items()}
     sizes = {"config": run.config.model_dump(), "n_speakers": run.model.n_speakers}
     save(flags.output / "weights.pt", {**sizes, "weights": weights})
     figures = {"bits": scores, "dev": run.best, "steps": run.step, "seconds": run.elapsed, "parameters": size}
     (flags.output / "figures.json").write_text(json.dumps(figures, indent=1), encoding="utf-8")
+    if flags.adapt:
+        more, figures["adapted"] = score_adapted(run, flags.rates)
+        bits |= more
+        (flags.output / "figures.json").write_text(json.dumps(figures, indent=1), encoding="utf-8")
+    kept = {name: each.astype(np.float16) for name, each in bits.items() if name.startswith(("unseen", "music"))}
+    np.savez_compressed(flags.output / "bits.npz", **kept)
     show({flags.output.name: figures})
 
 
@@ -377,7 +438,10 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--minutes", type=float, default=3.5, help="time for training, without evaluations")
     parser.add_argument("--steps", type=int, help="number of steps, instead of a time")
+    parser.add_argument("--until", type=float, help="end training by this time, in seconds since the epoch")
     parser.add_argument("--evaluations", type=int, default=10)
+    parser.add_argument("--adapt", action="store_true", help="score with weights that learn while they read, too")
+    parser.add_argument("--rates", type=float, nargs="+", default=[1e-4, 3e-4, 1e-3], help="with --adapt")
     parser.add_argument("--kinds", nargs="+", default=list(KINDS), choices=KINDS)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--d", type=int, default=128)
