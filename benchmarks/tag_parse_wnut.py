@@ -20,8 +20,7 @@ from tag_parse_features import Corpus, Ours
 from catena import config as configs
 from catena.metrics.spans import F1, PRECISION, RECALL, spans_of_tags
 from catena.recipes.catalog import recipe_path
-from catena.tasks.tag.config import TagConfig
-from catena.tasks.tag.features.config import FeatureTaggerConfig
+from catena.tasks.tag.config import FeatureTaggerConfig, TagConfig
 from catena.tasks.tag.features.learners import BatchLearner
 from catena.tasks.tag.features.likelihood import Likelihood
 from catena.tasks.tag.features.model import FeatureModel

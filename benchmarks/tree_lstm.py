@@ -26,7 +26,7 @@ from torch.nn import functional as F
 from catena.data.readers.brackets import read
 from catena.encoders.tree_batch import TreeBatchBuilder
 from catena.encoders.tree_lstm import NaryTreeLSTM
-from catena.tasks.classify.trees.shape import TreeLimits, build_shape
+from catena.tasks.classify.trees.data import TreeLimits, build_shape
 
 V, K = 10_000, 5
 

@@ -18,11 +18,14 @@ from torch import Tensor, nn
 from catena import config as configs
 from catena.checkpoint import CONFIG, open_checkpoint
 from catena.config import read_toml
+from catena.data.readers.vectors import read_word_vectors
+from catena.data.vocabulary import Vocabulary
+from catena.embeddings.config import EmbeddingConfig
 from catena.errors import ConfigError
 
 if TYPE_CHECKING:
     from catena.tasks.lm.config import LmConfig
-    from catena.tasks.lm.encoding import LmEncoding
+    from catena.tasks.lm.data import LmEncoding
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +54,7 @@ class Pretrained:
 def open_pretrained(folder: str | Path) -> Pretrained:
     """Read the language model of a run or checkpoint folder."""
     from catena.tasks.lm.config import LmConfig
-    from catena.tasks.lm.encoding import load_encoding
+    from catena.tasks.lm.data import load_encoding
 
     checkpoint = open_checkpoint(Path(folder))
     path = checkpoint.folder / CONFIG
@@ -88,3 +91,32 @@ def unfreeze_top_layers(groups: Sequence[Sequence[nn.Parameter]], epoch: int, ev
     for i, group in enumerate(groups):
         for parameter in group:
             parameter.requires_grad_(i < free)
+
+
+# --- word vectors of files --------------------------------------------------------------------------------------------
+
+
+WordVectorRows = tuple[Tensor, Tensor]
+"""A row for each id, and a mask of the ids that are in the file."""
+
+
+def initial_vectors(
+    embedding: EmbeddingConfig, vocabulary: Vocabulary, report: list[str] | None
+) -> WordVectorRows | None:
+    """The vectors of the file that a config names, or None if all vectors are random.
+
+    Args:
+        embedding: the config.
+        vocabulary: the words.
+        report: gets a line with the number of words found. If None, the file is not read and all vectors are 0, for a
+            network whose weights are loaded afterwards.
+    """
+    if embedding.mode == "random":
+        return None
+    if report is None:
+        return torch.zeros(len(vocabulary), embedding.d), torch.zeros(len(vocabulary), dtype=torch.bool)
+    rows, found = read_word_vectors(Path(str(embedding.vectors)), vocabulary.symbols, embedding.d)
+    matrix, known = torch.from_numpy(rows), torch.from_numpy(found)
+    percent = 100 * float(known.float().mean())
+    report.append(f"{embedding.vectors}: vectors for {int(known.sum()):,} words, {percent:.1f} % of the vocabulary")
+    return matrix, known

@@ -288,9 +288,9 @@ for _spec in (
         config=".converse.config:ConverseConfig",
         options=".converse.config:GenerativeOptions",
         families={
-            "tfidf": ".converse.retrieval:TermTask",
-            "bm25": ".converse.retrieval:TermTask",
-            "mixture": ".converse.retrieval:MixtureTask",
+            "tfidf": ".converse.task:TermTask",
+            "bm25": ".converse.task:TermTask",
+            "mixture": ".converse.task:MixtureTask",
             "dual": ".converse.dual:DualTask",
             "": ".converse.generative:GenerativeTask",
         },

@@ -18,7 +18,7 @@ from catena.niche.verse.form import FORMS, VerseForm, parse_lines, read_lexicon,
 from catena.search.config import SampleConfig
 from catena.tasks.lm.config import LmConfig
 from catena.tasks.lm.counted import NgramLmTask
-from catena.tasks.lm.encoding import LmEncoding
+from catena.tasks.lm.data import LmEncoding
 from catena.tasks.lm.generate import TextGenerator
 
 POEMS = [

@@ -20,7 +20,7 @@ from catena.niche.verse.poem import FORMS, parse_form
 from catena.niche.verse.prosody import Dictionary, Pronunciation
 from catena.tasks.lm.config import LmConfig
 from catena.tasks.lm.counted import NgramLmTask
-from catena.tasks.lm.encoding import LmEncoding
+from catena.tasks.lm.data import LmEncoding
 from catena.tasks.lm.generate import poem_generator
 from catena.vectors.table import VectorTable
 

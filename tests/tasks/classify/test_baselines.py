@@ -20,7 +20,7 @@ from catena.tasks.baselines.config import BaselinesConfig
 from catena.tasks.baselines.fitting import fit_baselines
 from catena.tasks.baselines.report import compare_baselines
 from catena.tasks.classify.baselines import SoundSuite, TextSuite
-from catena.tasks.classify.evaluation import ClassifyEvaluation
+from catena.tasks.classify.predict import ClassifyEvaluation
 from catena.tasks.sources import DataParts
 
 NAMES = ("majority", "logistic", "ridge", "svm", "svm_rbf")

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from catena.tasks.classify.evaluation import METRICS, ClassifyEvaluation, predicted_ids
+from catena.tasks.classify.predict import METRICS, ClassifyEvaluation, predicted_ids
 
 LOG = np.log(np.array([[0.6, 0.3, 0.1], [0.2, 0.2, 0.6], [0.1, 0.8, 0.1]]))
 

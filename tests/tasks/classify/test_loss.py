@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.tasks.classify.loss import LOSSES, balanced_weights
+from catena.tasks.classify.model import LOSSES, balanced_weights
 from tests.oracle import losses as oracle
 
 scores = st.lists(st.floats(-8, 8), min_size=2, max_size=5)

@@ -12,8 +12,8 @@ import torch.nn.functional as F
 from catena.data.samples.corpus import load_sample
 from catena.errors import ConfigError
 from catena.tasks.classify.data import ClassifyRows
-from catena.tasks.classify.evaluation import class_log_probs
 from catena.tasks.classify.model import VectorClassifier
+from catena.tasks.classify.predict import class_log_probs
 from tests.tasks.classify.helpers import classifier, config_of, fit, logits, task_of
 
 TEXTS = ["good film", "bad film", "a very good film", "bad plot", "plot", "good good"]

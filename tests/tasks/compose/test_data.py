@@ -14,9 +14,15 @@ from catena.errors import CheckpointError, ConfigError, DataError, FormatError
 from catena.randomness import Randomness
 from catena.tasks.base import DataParts, Origin
 from catena.tasks.compose.config import ComposeConfig, ComposeDataConfig
-from catena.tasks.compose.data import Composition, read_compositions, to_composition
-from catena.tasks.compose.encoding import fit_encoding
-from catena.tasks.compose.item_words import ItemWordModel, normalize_word, split_words
+from catena.tasks.compose.data import (
+    Composition,
+    ItemWordModel,
+    fit_encoding,
+    normalize_word,
+    read_compositions,
+    split_words,
+    to_composition,
+)
 from catena.tasks.compose.task import ComposeTask
 from catena.tasks.neural import NetworkTraining
 from catena.tasks.sources import Sources

@@ -8,7 +8,7 @@ import random
 import pytest
 
 from catena.niche.verse.prosody import EITHER, Pronunciation
-from catena.tasks.compose.item_words import ItemWordModel, normalize_word
+from catena.tasks.compose.data import ItemWordModel, normalize_word
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -15,10 +15,9 @@ from catena.metrics.significance import paired_bootstrap
 from catena.randomness import Randomness
 from catena.tasks.base import Origin
 from catena.tasks.compose.config import ComposeConfig, ComposeOptions
-from catena.tasks.compose.data import Composition, read_compositions
-from catena.tasks.compose.encoding import fit_encoding
+from catena.tasks.compose.data import Composition, fit_encoding, read_compositions
 from catena.tasks.compose.estimator import Composer
-from catena.tasks.compose.evaluation import ComposeEvaluation, find_metric
+from catena.tasks.compose.predict import ComposeEvaluation, find_metric
 from catena.tasks.compose.task import ComposeTask
 from catena.tasks.neural import NetworkTraining
 from catena.tasks.runs import load_task, train_run

@@ -16,9 +16,8 @@ from catena.metrics.ranking import RankCounts
 from catena.tasks.base import DataParts
 from catena.tasks.converse.config import ConverseConfig, ConverseDataConfig, ConverseEvaluationConfig
 from catena.tasks.converse.data import describe_parts, read_contexts, training_exchanges
-from catena.tasks.converse.evaluation import ConverseEvaluation, find_ranking_metric
-from catena.tasks.converse.ranking import Groups, build_ranking_examples
-from catena.tasks.converse.retrieval import TermTask
+from catena.tasks.converse.evaluation import ConverseEvaluation, Groups, build_ranking_examples, find_ranking_metric
+from catena.tasks.converse.task import TermTask
 from catena.tasks.sources import Sources
 from tests.tasks.converse.helpers import config, write_pairs
 

@@ -20,9 +20,9 @@ from catena.randomness import Randomness
 from catena.search.config import BeamConfig, GreedyConfig, SampleConfig
 from catena.tasks.base import Origin
 from catena.tasks.converse.config import GenerativeOptions
+from catena.tasks.converse.evaluation import RankingExample
 from catena.tasks.converse.generative import GenerativeTask
 from catena.tasks.converse.model import MARKS, DialogueLM, ResponseBatch, TurnEncoding
-from catena.tasks.converse.ranking import RankingExample
 from catena.tasks.neural import NetworkTraining
 from catena.tasks.runs import load_task, train_run
 from catena.tasks.sources import Sources

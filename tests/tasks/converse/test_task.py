@@ -19,11 +19,10 @@ from catena.randomness import Randomness
 from catena.tasks.base import Origin
 from catena.tasks.converse.config import ConverseOptions
 from catena.tasks.converse.dual import DualTask
+from catena.tasks.converse.evaluation import RankingExample, build_ranking_examples
 from catena.tasks.converse.generative import GenerativeTask
 from catena.tasks.converse.rankers import DualRanker, MixedRanker, TermRanker
-from catena.tasks.converse.ranking import RankingExample, build_ranking_examples
-from catena.tasks.converse.retrieval import RetrievalTask, TermTask
-from catena.tasks.converse.task import GUESSED, ConverseTask
+from catena.tasks.converse.task import GUESSED, ConverseTask, RetrievalTask, TermTask
 from catena.tasks.runs import load_task, train_run
 from catena.tasks.sources import Sources
 from catena.tasks.writing import PredictionWriter

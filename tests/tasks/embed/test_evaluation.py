@@ -11,8 +11,7 @@ from scipy import stats
 from catena.data.reading import ReadCounter
 from catena.errors import DataError
 from catena.tasks.embed.config import EmbedConfig
-from catena.tasks.embed.data import RatedPair
-from catena.tasks.embed.evaluation import METRICS, EmbedEvaluation
+from catena.tasks.embed.predict import METRICS, EmbedEvaluation, RatedPair
 from catena.tasks.embed.task import EmbedTask
 from catena.vectors.evaluate import evaluate_analogies, evaluate_similarities
 from catena.vectors.table import VectorTable

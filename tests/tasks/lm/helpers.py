@@ -10,8 +10,8 @@ from catena.randomness import Randomness
 from catena.tasks.base import Origin, TrainResult
 from catena.tasks.lm.config import LmConfig
 from catena.tasks.lm.data import LmData, prepare_text
-from catena.tasks.lm.evaluation import LmEvaluation
 from catena.tasks.lm.neural import NeuralLmTask
+from catena.tasks.lm.predict import LmEvaluation
 from catena.tasks.lm.task import LmTask
 from catena.tasks.neural import NetworkTraining
 from catena.tasks.runs import load_task, train_run

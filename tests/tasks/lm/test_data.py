@@ -60,7 +60,7 @@ def test_characters_and_bytes_include_line_breaks() -> None:
     from catena.data.tokenize import build_tokenizer
     from catena.data.vocabulary import Vocabulary
     from catena.lm.base import SPECIALS
-    from catena.tasks.lm.encoding import LmEncoding
+    from catena.tasks.lm.data import LmEncoding
 
     encoding = LmEncoding(build_tokenizer(config.tokenizer), Vocabulary(["é", "🙂"], specials=SPECIALS), "line")
     texts = [Text(line, SourceLocation("f", 1)) for line in ("é  🙂", "", "مرحبا")]

@@ -17,8 +17,8 @@ from catena.lm.neural_config import RNNLMConfig
 from catena.lm.ngram.model import NgramModel
 from catena.tasks.lm.config import LmConfig
 from catena.tasks.lm.counted import NgramLmTask
+from catena.tasks.lm.data import LmEncoding
 from catena.tasks.lm.diagnose import diagnose, verdict
-from catena.tasks.lm.encoding import LmEncoding
 from catena.tasks.lm.neural import NeuralLmTask
 
 TEXT = "the cat sat on the mat"

@@ -16,11 +16,10 @@ from catena.lm.base import SPECIALS
 from catena.lm.neural import NeuralLanguageModel
 from catena.lm.neural_build import build_neural
 from catena.lm.neural_config import FeedForwardConfig, FeedForwardLMConfig, LSTMLMConfig, TransformerLMConfig
-from catena.tasks.lm.batches import as_stream
+from catena.tasks.lm.batches import as_stream, carried_log_probs, line_log_probs, window_log_probs
 from catena.tasks.lm.config import LmConfig
 from catena.tasks.lm.data import TextPart
-from catena.tasks.lm.evaluation import LmEvaluation
-from catena.tasks.lm.log_probs import carried_log_probs, line_log_probs, window_log_probs
+from catena.tasks.lm.predict import LmEvaluation
 
 CPU = torch.device("cpu")
 IDS = torch.randint(4, 12, (157,), generator=torch.Generator().manual_seed(1)).numpy().astype(np.int32)

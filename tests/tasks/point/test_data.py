@@ -20,8 +20,7 @@ from catena.randomness import Randomness
 from catena.tasks.base import Origin
 from catena.tasks.neural import NetworkTraining
 from catena.tasks.point.config import PointConfig, PointDataConfig
-from catena.tasks.point.data import PointEncoding, generate_problems, to_unit
-from catena.tasks.point.items import PointItem, as_item, parse
+from catena.tasks.point.data import PointEncoding, PointItem, as_item, generate_problems, parse, to_unit
 from catena.tasks.point.task import PointTask
 from catena.tasks.sources import Sources
 

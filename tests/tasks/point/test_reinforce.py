@@ -15,7 +15,7 @@ from catena.seq2seq.pointer import PointerInputs, PointerNetwork, build_pointer
 from catena.seq2seq.pointer_config import PointerNetworkConfig
 from catena.seq2seq.scheduled import draw
 from catena.tasks.point.config import PointConfig
-from catena.tasks.point.reinforce import reinforced_loss, rollout, surrogate, tour_lengths
+from catena.tasks.point.search import reinforced_loss, rollout, surrogate, tour_lengths
 
 
 def network() -> PointerNetwork:

@@ -15,7 +15,7 @@ from catena.numerics import NEG_INF
 from catena.structure.chain import LinearChain
 from catena.structure.semimarkov import SemiMarkov
 from catena.tasks.tag.distribution import ChainDistribution, SegmentDistribution, TagDistribution, own_spans
-from catena.tasks.tag.segments import SegmentKinds
+from catena.tasks.tag.structures import SegmentKinds
 from catena.tasks.tag.tag_set import TagSet
 
 LENGTHS = [3, 2, 1]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.tasks.tag.scripts import apply_script, edit_script
+from catena.tasks.tag.tag_set import apply_script, edit_script
 
 TEXT = st.text(st.sampled_from("abcABC|+-=\\ßéП"), max_size=8)
 

@@ -12,13 +12,14 @@ import torch
 from torch import Tensor
 
 from catena.data.schemes import BILOU, IOB2, Dialect, SchemeError, Span, spans_to_tags, tags_to_spans
-from catena.tasks.tag.segments import SegmentKinds, SemiMarkovStructure
 from catena.tasks.tag.structures import (
     ChainStructure,
     CrfTagStructure,
     MarginTagStructure,
     MemmTagStructure,
     PerceptronTagStructure,
+    SegmentKinds,
+    SemiMarkovStructure,
     SoftmaxTagStructure,
     TagStructure,
 )

@@ -18,9 +18,8 @@ from catena.tasks.base import Origin
 from catena.tasks.runs import load_task, resume_run, train_run
 from catena.tasks.sources import Sources
 from catena.tasks.transduce.config import TransduceConfig, TransduceOptions
-from catena.tasks.transduce.evaluation import TransduceEvaluation
 from catena.tasks.transduce.network import NetworkTransduceTask
-from catena.tasks.transduce.predict import TransductionPrediction
+from catena.tasks.transduce.predict import TransduceEvaluation, TransductionPrediction
 from catena.tasks.transduce.task import GUESSED, TRUNCATED, CountedTransduceTask, TransduceTask
 from catena.tasks.writing import PredictionWriter
 from catena.training.report import SilentReporter

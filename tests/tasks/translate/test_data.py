@@ -15,9 +15,8 @@ from catena import config as configs
 from catena.data.examples import SourceLocation
 from catena.data.vocabulary import PAD, UNK
 from catena.errors import DataError, FormatError
-from catena.tasks.translate.batches import make_batch
 from catena.tasks.translate.config import TranslateConfig
-from catena.tasks.translate.data import TranslationExample
+from catena.tasks.translate.data import TranslationExample, make_batch
 from catena.tasks.translate.encoding import PairEncoding
 from tests.tasks.translate.toy import prepare, sentences, texts, toy_config, write_files
 

@@ -26,7 +26,7 @@ from catena.tasks.runs import load_task, train_run
 from catena.tasks.sources import Sources
 from catena.tasks.translate.candidates import Candidates
 from catena.tasks.translate.config import TranslateConfig, TranslateOptions
-from catena.tasks.translate.evaluation import TranslateEvaluation
+from catena.tasks.translate.predict import TranslateEvaluation
 from catena.tasks.translate.task import GUESSED, TranslateTask
 from catena.tasks.writing import PredictionWriter, to_json
 from catena.training.report import SilentReporter

@@ -14,7 +14,7 @@ from catena.data.vocabulary import Vocabulary
 from catena.lm.base import BEGIN_SYMBOL, SPECIALS
 from catena.lm.neural_build import build_neural
 from catena.tasks.lm.config import LmConfig
-from catena.tasks.lm.encoding import LmEncoding
+from catena.tasks.lm.data import LmEncoding
 from catena.tasks.pretrained import Pretrained
 
 

@@ -14,12 +14,11 @@ from catena.embeddings.config import CharacterLSTMConfig, EmbeddingConfig, NoCha
 from catena.embeddings.table import EmbeddingTable
 from catena.encoders.config import RecurrentConfig, TransformerConfig
 from catena.errors import ConfigError
+from catena.tasks.pretrained import initial_vectors
 from catena.tasks.word_inputs.config import WordInputConfig
-from catena.tasks.word_inputs.encoding import WordEncoding
+from catena.tasks.word_inputs.encoding import Sentence, WordEncoding
 from catena.tasks.word_inputs.model import build_reader, build_sentence_encoder
-from catena.tasks.word_inputs.pretrained import adopt_words, pretrained_layer_groups, start_reader
-from catena.tasks.word_inputs.sentences import Sentence
-from catena.tasks.word_vectors import initial_vectors
+from catena.tasks.word_inputs.task import adopt_words, pretrained_layer_groups, start_reader
 from tests.tasks.word_inputs.language_model import language_model
 
 CPU = torch.device("cpu")

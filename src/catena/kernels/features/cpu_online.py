@@ -251,7 +251,7 @@ def learn_sentences(
     the range of floats did not suffice somewhere.
 
     Args:
-        vector: all weights, as :class:`catena.tasks.tag.features.weights.WeightLayout` has them.
+        vector: all weights, as :class:`catena.tasks.tag.features.task.WeightLayout` has them.
         sums: each move times the number of sentences before it, in the same layout.
         in_use: 1 where a weight may move.
         kind: what is learned: CRF, SOFTMAX, MEMM, PERCEPTRON or MARGIN.

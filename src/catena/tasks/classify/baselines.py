@@ -26,7 +26,7 @@ from catena.tasks.baselines.features import (
 )
 from catena.tasks.baselines.fitting import BaselineSuite, FeatureSet
 from catena.tasks.classify.data import encode_labels
-from catena.tasks.classify.evaluation import ClassifyEvaluation, class_log_probs
+from catena.tasks.classify.predict import ClassifyEvaluation, class_log_probs
 
 _MAX_ITERATIONS = 2000
 

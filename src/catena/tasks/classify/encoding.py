@@ -1,4 +1,6 @@
-"""The encoding of a text as model input: a tokenizer with a vocabulary or with a feature space.
+"""Batches of encoded texts on the model's device: padded ids for neural models, bags of features for linear ones.
+
+The encoding of a text as model input: a tokenizer with a vocabulary or with a feature space.
 
 An encoding is built from training texts and saved with the weights; prediction needs nothing else to read a text.
 """
@@ -12,6 +14,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from jaxtyping import Float, Int
+from torch import Tensor
 
 from catena.data.batches import pad
 from catena.data.config import VocabularyConfig
@@ -20,9 +24,55 @@ from catena.data.features import Features, FeatureSpace, build_features, load_fe
 from catena.data.tokenize import Tokenizer, load_tokenizer
 from catena.data.vocabulary import PAD, UNK, Labels, Vocabulary
 from catena.errors import DataError
-from catena.tasks.classify.batch import BagBatch, ClassifyBatch, TokenBatch
 from catena.tasks.classify.config import BAG_KINDS, ClassifyConfig
 from catena.tasks.config import LABELS, TOKENIZER, VOCABULARY
+
+_ClassLabels = Int[Tensor, "b"] | Float[Tensor, "b k"] | None
+"""The gold class of each text, or 1 and 0 for each class with multiple labels; None in prediction."""
+
+
+@dataclass(frozen=True)
+class TokenBatch:
+    """Texts as token ids, padded to the same length; ``examples`` are their indices in the corpus."""
+
+    ids: Int[Tensor, "b t"]
+    lengths: Int[Tensor, "b"]
+    labels: _ClassLabels
+    examples: Int[Tensor, "b"]
+    longest: int
+    tokens: int
+    """Number of tokens without padding, kept here since a sum of lengths would wait for the device."""
+
+    @property
+    def size(self) -> int:
+        return len(self.lengths)
+
+
+@dataclass(frozen=True)
+class BagBatch:
+    """Texts as bags of features, concatenated: those of text ``i`` start at ``offsets[i]``."""
+
+    ids: Int[Tensor, "z"]
+    values: Float[Tensor, "z"]
+    offsets: Int[Tensor, "b"]
+    labels: _ClassLabels
+    examples: Int[Tensor, "b"]
+    longest: int
+
+    @property
+    def size(self) -> int:
+        return len(self.offsets)
+
+    @property
+    def tokens(self) -> int:
+        return self.ids.numel()
+
+
+ClassifyBatch = TokenBatch | BagBatch
+
+
+# --- encodings --------------------------------------------------------------------------------------------------------
+
 
 _FEATURES = "features"
 

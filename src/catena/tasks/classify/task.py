@@ -1,9 +1,11 @@
-"""Classification of texts by networks as a task."""
+"""The shared part of classifiers by networks: scores of classes and their calibration."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,13 +13,23 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from catena.data.batches import BatchPlan
-from catena.data.config import BatchConfig
+from catena.data.config import BatchConfig, VocabularyConfig
 from catena.data.examples import LabeledText
 from catena.data.vocabulary import Labels
-from catena.tasks.base import Origin
-from catena.tasks.classify.base import LabelTask
-from catena.tasks.classify.batch import ClassifyBatch
-from catena.tasks.classify.config import ClassifyConfig, ClassifyOptions, NeuralClassifierConfig
+from catena.embeddings.config import EmbeddingConfig
+from catena.errors import ConfigError
+from catena.lm.neural_config import ConvolutionLMConfig, GRULMConfig, LSTMLMConfig, RNNLMConfig
+from catena.lm.neural_config import TransformerLMConfig as TransformerLm
+from catena.tasks.base import E, Origin
+from catena.tasks.classify.config import (
+    ClassifierConfig,
+    ClassifyConfig,
+    ClassifyOptions,
+    ConvolutionalClassifierConfig,
+    NeuralClassifierConfig,
+    RecurrentClassifierConfig,
+    TransformerClassifierConfig,
+)
 from catena.tasks.classify.data import (
     ClassifyRows,
     TextStore,
@@ -29,28 +41,145 @@ from catena.tasks.classify.data import (
     store_texts,
 )
 from catena.tasks.classify.encoding import (
+    ClassifyBatch,
     ClassifyEncoding,
     EncodedTexts,
     TokenEncoding,
     learn_encoding,
     unknown_fraction,
 )
-from catena.tasks.classify.loss import balanced_weights
+from catena.tasks.classify.labels import LabeledRows, LabelOutputs, TextInputs
 from catena.tasks.classify.model import (
+    LOSSES,
     BaggingEnsemble,
     Classifier,
     ClassifierOutput,
+    PooledEncoder,
     VectorClassifier,
+    WithHighway,
+    balanced_weights,
     build_model,
 )
-from catena.tasks.classify.predict import ClassPrediction
-from catena.tasks.classify.pretrained import config_from_pretrained, get_encoding, layer_groups, load_pretrained_weights
-from catena.tasks.classify.texts import TextInputs
-from catena.tasks.neural import Dataset, NetworkTraining
-from catena.tasks.pretrained import Pretrained
+from catena.tasks.classify.predict import ClassifyEvaluation, ClassPrediction, class_log_probs
+from catena.tasks.neural import Dataset, NetworkTraining, NeuralTask
+from catena.tasks.pretrained import Pretrained, initial_vectors, layers_from_the_top
 from catena.tasks.sources import Sources
-from catena.tasks.word_vectors import initial_vectors
 from catena.training.task import BatchLoss
+
+
+class LabelTask(LabelOutputs, NeuralTask[ClassifyConfig, E, ClassPrediction, ClassifyOptions]):
+    """A task that assigns labels to inputs of any kind.
+
+    Args:
+        config: the config.
+        encoding: a value with the field ``names``, the classes.
+        network: scores inputs; its buffer ``temperature`` calibrates the probabilities.
+    """
+
+    def __init__(self, config: ClassifyConfig, encoding: Any, network: nn.Module) -> None:
+        super().__init__(config, encoding, network)
+        self.names = encoding.names
+        self._loss = LOSSES[config.loss_kind]
+        self._class_weights: Float[Tensor, " k"] | None = None
+
+    @property
+    def temperature(self) -> Tensor:
+        """The divisor of the scores, fitted on dev."""
+        return self._network.temperature  # type: ignore[return-value]
+
+    @abstractmethod
+    def _logits(self, rows: Any) -> Float[Tensor, "*m n k"]:
+        """The scores of encoded inputs, on the CPU."""
+
+    # --- evaluation ---------------------------------------------------------------------------------------------------
+
+    def evaluate_dev(self, rows: Any) -> ClassifyEvaluation:
+        logits = self._logits(rows)
+        if self.config.evaluation.calibrate and logits.ndim == 2:
+            # A buffer, so it is saved with the weights; the loss does not read it, so training is not affected.
+            self.temperature.fill_(self._fitted_temperature(logits.double().numpy(), rows.gold))
+        return self._evaluation(logits, rows)
+
+    def evaluate_rows(self, rows: Any) -> ClassifyEvaluation:
+        return self._evaluation(self._logits(rows), rows)
+
+    def _evaluation(self, logits: Float[Tensor, "*m n k"], rows: LabeledRows) -> ClassifyEvaluation:
+        return ClassifyEvaluation(self.labels, self._log_probs(logits), rows.gold, self.multilabel)
+
+    def _log_probs(self, logits: Float[Tensor, "*m n k"]) -> np.ndarray:
+        return class_log_probs(logits.double().numpy(), self.multilabel, float(self.temperature))
+
+
+# --- the start from a language model ----------------------------------------------------------------------------------
+
+
+_KEPT = ("dropout_input", "dropout_hidden", "n_highway", "highway_carry", "pooling", "pool_outputs")
+"""Options that the classifier keeps; its embedding and encoder are the language model's."""
+
+
+def config_from_pretrained(config: ClassifyConfig, start: Pretrained) -> ClassifyConfig:
+    """The config with the model, tokenizer and vocabulary of the pretrained model filled in."""
+    values = {
+        "model": _model_around(config.model, start),
+        "tokenizer": start.config.tokenizer,
+        "vocabulary": VocabularyConfig(),
+        "pretrained": str(start.folder),
+    }
+    return config.model_copy(update=values)
+
+
+def _model_around(own: ClassifierConfig, start: Pretrained) -> NeuralClassifierConfig:
+    lm = start.config.model
+    if isinstance(lm, RNNLMConfig | LSTMLMConfig | GRULMConfig):
+        kind: type[NeuralClassifierConfig] = RecurrentClassifierConfig
+    elif isinstance(lm, TransformerLm):
+        kind = TransformerClassifierConfig
+    elif isinstance(lm, ConvolutionLMConfig) and lm.encoder.kind == "convolution":
+        kind = ConvolutionalClassifierConfig
+    else:
+        raise ConfigError(
+            f"pretrained = {str(start.folder)!r} is of kind {lm.kind!r}, whose encoder a classifier cannot use. Use a "
+            f"language model of kind lstm, gru, rnn or transformer."
+        )
+    kept: dict[str, Any] = {}
+    if isinstance(own, NeuralClassifierConfig):
+        names = _KEPT if isinstance(own, kind) else _KEPT[:4]
+        kept = {name: getattr(own, name) for name in names}
+    embedding = EmbeddingConfig(d=lm.embedding.d, scale=lm.embedding.scale)
+    return kind.model_validate({**kept, "embedding": embedding, "encoder": lm.encoder})
+
+
+def get_encoding(config: ClassifyConfig, start: Pretrained) -> TokenEncoding:
+    """The language model's tokenizer and ids."""
+    return TokenEncoding(start.encoding.tokenizer, start.encoding.vocabulary, config.data.max_length)
+
+
+def load_pretrained_weights(model: Classifier, start: Pretrained) -> None:
+    """Copy the weights of the language model's embedding and encoder into a classifier or each model of a bag."""
+    for one in model.members if isinstance(model, BaggingEnsemble) else [model]:
+        assert isinstance(one, VectorClassifier)
+        start.put_into(one.embedding, get_encoder(one))
+
+
+def get_encoder(model: VectorClassifier) -> nn.Module:
+    """The encoder of a classifier."""
+    summary: nn.Module = model.summary
+    while isinstance(summary, WithHighway | PooledEncoder):
+        summary = summary.summary if isinstance(summary, WithHighway) else summary.encoder
+    return summary
+
+
+def layer_groups(model: nn.Module) -> list[list[nn.Parameter]]:
+    """The pretrained layers from the top, with the embedding last."""
+    found: list[list[nn.Parameter]] = []
+    for one in model.members if isinstance(model, BaggingEnsemble) else [model]:
+        assert isinstance(one, VectorClassifier)
+        own = [*layers_from_the_top(get_encoder(one)), list(one.embedding.parameters())]
+        found = [a + b for a, b in zip(found, own, strict=True)] if found else own
+    return found
+
+
+# --- the task ---------------------------------------------------------------------------------------------------------
 
 
 class ClassifyTask(TextInputs, LabelTask[LabeledText]):

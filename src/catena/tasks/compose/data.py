@@ -1,11 +1,25 @@
-"""Read goals, agendas and texts from JSON lines, tables with a header row, or three tab-separated columns."""
+r"""Read goals, agendas and texts from JSON lines, tables with a header row, or three tab-separated columns.
+
+Item words: the words of "2 cups all-purpose flour, sifted" by which a text mentions the item.
+
+They are learned from examples. A word is an item word if texts often have it when their agenda has it, and rarely
+otherwise:
+
+.. math::  p(w \in \text{text} \mid w \in \text{agenda}) \ge \tfrac12
+           \quad\text{and}\quad \ge 3\, p(w \in \text{text} \mid w \notin \text{agenda})
+
+with half an example added to each count. So "flour" and "olive" are item words, and "cups", "sifted", "large" and "and"
+are not. Words are compared without plural endings.
+"""
 
 from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +30,13 @@ from catena.data.readers.objects import parse_line
 from catena.data.reading import ReadCounter
 from catena.data.records import open_records
 from catena.data.roles import COMPOSED, ITEM_COLUMNS, ITEMS, TITLE, TITLE_COLUMNS, find_column
-from catena.errors import DataError, FormatError
-from catena.tasks.compose.config import ComposeDataConfig
+from catena.data.special_tokens import BEGIN_SYMBOL, END_SYMBOL, ITEM_SYMBOL
+from catena.data.tokenize import Tokenizer, build_tokenizer, load_tokenizer
+from catena.data.vocabulary import PAD, UNK, Vocabulary
+from catena.errors import CheckpointError, DataError, FormatError
+from catena.seq2seq.sides import VocabularyInfo
+from catena.tasks.compose.config import ComposeConfig, ComposeDataConfig
+from catena.tasks.config import TOKENIZER, VOCABULARY
 
 USER_INPUT_LOCATION = SourceLocation("input", 1)
 SEPARATOR = "|"
@@ -141,3 +160,178 @@ def _text(value: Any) -> str:
     return " ".join(
         " ".join(str(part.get("text", "")) if isinstance(part, dict) else str(part) for part in parts).split()
     )
+
+
+# --- item words -------------------------------------------------------------------------------------------------------
+
+
+_FILE = "names.json"
+_MIN_PROBABILITY, _MIN_LIFT = 0.5, 3.0
+
+
+def normalize_word(word: str) -> str:
+    """The word in lowercase without an English plural ending, such as tomato for tomatoes and berry for berries."""
+    word = word.lower()
+    if len(word) > 3 and word.endswith("s") and not word.endswith("ss"):
+        word = word[:-1]
+    if len(word) > 3 and word.endswith("e"):
+        word = word[:-1]
+    return word[:-1] + "i" if len(word) > 2 and word.endswith("y") else word
+
+
+def split_words(text: str, tokenizer: Tokenizer) -> list[str]:
+    """The words of a text, without numbers and punctuation."""
+    return [token for token in tokenizer.tokens(text) if any(letter.isalpha() for letter in token)]
+
+
+@dataclass(frozen=True)
+class ItemWordModel:
+    """The words by which texts mention items; all words are normalized.
+
+    Args:
+        probabilities: the probability that a word of the agenda is in the text.
+        item_words: the words that name items.
+    """
+
+    probabilities: dict[str, float]
+    item_words: frozenset[str]
+
+    @classmethod
+    def learn(cls, examples: Iterable[tuple[Sequence[Sequence[str]], Sequence[str]]]) -> ItemWordModel:
+        """Learn from the words of the items and of the text of each example."""
+        n, on_agenda, in_text, in_both = 0, Counter[str](), Counter[str](), Counter[str]()
+        for items, text in examples:
+            agenda = {normalize_word(word) for item in items for word in item}
+            words = {normalize_word(word) for word in text}
+            n += 1
+            on_agenda.update(agenda)
+            in_text.update(words)
+            in_both.update(agenda & words)
+        probabilities, item_words = {}, set()
+        for word, times in on_agenda.items():
+            probabilities[word] = (in_both[word] + 0.5) / (times + 1)
+            otherwise = (in_text[word] - in_both[word] + 0.5) / (n - times + 1)
+            if probabilities[word] >= max(_MIN_PROBABILITY, _MIN_LIFT * otherwise):
+                item_words.add(word)
+        return cls(probabilities, frozenset(item_words))
+
+    def names(self, item: Sequence[str]) -> list[str]:
+        """The words that name an item: its item words, else its unseen words, else its most probable words."""
+        names = [word for word in item if normalize_word(word) in self.item_words]
+        if names or not item:
+            return names
+        unseen = [word for word in item if normalize_word(word) not in self.probabilities]
+        return unseen or [max(item, key=lambda word: self.probabilities[normalize_word(word)])]
+
+    def mentioned(self, items: Sequence[Sequence[str]], text: Sequence[str]) -> list[bool]:
+        """For each item, whether the text has a word that names it."""
+        words = {normalize_word(word) for word in text}
+        return [any(normalize_word(word) in words for word in self.names(item)) for item in items]
+
+    def extra(self, items: Sequence[Sequence[str]], text: Sequence[str], goal: Sequence[str] = ()) -> set[str]:
+        """The item words of a text that are neither in an item nor in the goal."""
+        expected = {normalize_word(word) for item in (*items, goal) for word in item}
+        return {normalize_word(word) for word in text} & self.item_words - expected
+
+    def save(self, folder: Path) -> None:
+        about = {
+            "probabilities": {word: round(p, 6) for word, p in self.probabilities.items()},
+            "item_words": sorted(self.item_words),
+        }
+        (folder / _FILE).write_text(json.dumps(about, ensure_ascii=False) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, folder: Path) -> ItemWordModel:
+        """Load the item words written by :meth:`save`."""
+        try:
+            about = json.loads((folder / _FILE).read_text(encoding="utf-8"))
+            return cls(dict(about["probabilities"]), frozenset(about["item_words"]))
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise CheckpointError(f"{folder / _FILE} cannot be read: {error}. Copy the model folder again.") from error
+
+
+# --- ids --------------------------------------------------------------------------------------------------------------
+
+
+_SPECIALS = (BEGIN_SYMBOL, END_SYMBOL, ITEM_SYMBOL)
+
+
+class ComposeEncoding:
+    """The tokenizer, vocabulary and item words of a model.
+
+    Args:
+        tokenizer: splits texts into tokens.
+        vocabulary: the vocabulary of sources and targets.
+        naming: the words that name items.
+        reads_names: whether the model reads only the words that name an item.
+    """
+
+    def __init__(
+        self, tokenizer: Tokenizer, vocabulary: Vocabulary, naming: ItemWordModel, reads_names: bool = True
+    ) -> None:
+        self.tokenizer, self.vocabulary, self.naming, self.reads_names = tokenizer, vocabulary, naming, reads_names
+        self.begin, self.end, self.item = (vocabulary.special(name) for name in _SPECIALS)
+
+    def items(self, example: Composition) -> list[list[str]]:
+        """The words of each item."""
+        return [split_words(item, self.tokenizer) for item in example.items]
+
+    def read_words(self, example: Composition) -> list[list[str]]:
+        """The words of each item that the model reads, without items that have none."""
+        listed = self.items(example)
+        listed = [self.naming.names(item) for item in listed] if self.reads_names else listed
+        return [item for item in listed if item]
+
+    def source(self, example: Composition) -> list[int]:
+        """The ids of the goal, followed by a separator and the ids of each item."""
+        ids = self.vocabulary.ids(self.tokenizer.tokens(example.goal))
+        for item in self.read_words(example):
+            ids += [self.item, *self.vocabulary.ids(item)]
+        return ids or [UNK]
+
+    def target(self, text: str) -> list[int]:
+        """The ids of a text with its end symbol."""
+        return [*self.vocabulary.ids(self.tokenizer.tokens(text)), self.end]
+
+    def text(self, ids: Iterable[int]) -> str:
+        return self.tokenizer.join(self.vocabulary.tokens(ids))
+
+    def sides(self, counts: Sequence[int]) -> VocabularyInfo:
+        """Vocabulary sizes and special ids for building a model."""
+        v = len(self.vocabulary)
+        return VocabularyInfo(v, counts, self.begin, self.end, (PAD, self.begin, self.item), shared=True)
+
+    def names(self) -> list[int]:
+        """The number of the item word of each id; singular and plural have the same number, and -1 means none."""
+        numbers: dict[str, int] = {}
+        fresh, of_ids = count(), []
+        for id, symbol in enumerate(self.vocabulary.symbols):
+            names = id >= len(self.vocabulary.specials) and any(letter.isalpha() for letter in symbol)
+            word = normalize_word(symbol)
+            if names and word not in numbers:
+                numbers[word] = next(fresh)
+            of_ids.append(numbers[word] if names else -1)
+        return of_ids
+
+    def save(self, folder: Path) -> None:
+        self.tokenizer.save(folder / TOKENIZER)
+        self.vocabulary.save(folder / VOCABULARY)
+        self.naming.save(folder)
+
+
+def fit_encoding(config: ComposeConfig, train: Sequence[Composition]) -> ComposeEncoding:
+    """The encoding with the item words of train, and the vocabulary of its sources and targets."""
+    tokenizer = build_tokenizer(config.tokenizer)
+    listed = [[split_words(item, tokenizer) for item in example.items] for example in train]
+    texts = [tokenizer.tokens(example.text) for example in train]
+    naming = ItemWordModel.learn(zip(listed, texts, strict=True))
+    reads_names = config.data.item_words == "naming"
+    words: list[Sequence[str]] = [*texts, *(tokenizer.tokens(example.goal) for example in train)]
+    words += [naming.names(item) if reads_names else item for items in listed for item in items]
+    return ComposeEncoding(tokenizer, Vocabulary.count(words, config.vocabulary, _SPECIALS), naming, reads_names)
+
+
+def load_encoding(folder: Path, reads_names: bool) -> ComposeEncoding:
+    """Load the encoding written by :meth:`ComposeEncoding.save`."""
+    vocabulary = Vocabulary.load(folder / VOCABULARY)
+    return ComposeEncoding(load_tokenizer(folder / TOKENIZER), vocabulary, ItemWordModel.load(folder), reads_names)

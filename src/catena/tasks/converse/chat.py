@@ -17,8 +17,7 @@ from catena.tasks.converse.data import USER_INPUT_LOCATION, read_conversations
 from catena.tasks.converse.generative import GenerativeTask
 from catena.tasks.converse.predict import ScoredResponse
 from catena.tasks.converse.rankers import TermRanker
-from catena.tasks.converse.retrieval import TermTask
-from catena.tasks.converse.task import ConverseTask
+from catena.tasks.converse.task import ConverseTask, TermTask
 
 _COMMANDS = {
     "/quit": "end the conversation",

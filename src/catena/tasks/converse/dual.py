@@ -26,17 +26,22 @@ from catena.retrieval.config import DualEncoderConfig
 from catena.retrieval.dual import DualEncoder, binary_loss, softmax_loss
 from catena.tasks.base import DataParts, Origin, TrainResult
 from catena.tasks.converse.config import ConverseConfig, ConverseOptions
-from catena.tasks.converse.data import describe_parts, distinct_responses, distinct_texts, training_exchanges
-from catena.tasks.converse.encoding import (
+from catena.tasks.converse.data import (
     DualEncoding,
+    describe_parts,
+    distinct_responses,
+    distinct_texts,
     fit_tokenizer,
     fit_vocabulary,
     inverse_document_frequency,
     load_dual_encoding,
+    training_exchanges,
 )
 from catena.tasks.converse.evaluation import ConverseEvaluation
-from catena.tasks.converse.index import (
+from catena.tasks.converse.predict import ResponsePrediction
+from catena.tasks.converse.rankers import (
     INDEX,
+    DualRanker,
     ResponseIndex,
     build_index,
     collect_responses,
@@ -44,13 +49,11 @@ from catena.tasks.converse.index import (
     load_texts,
     save_texts,
 )
-from catena.tasks.converse.predict import ResponsePrediction
-from catena.tasks.converse.rankers import DualRanker
-from catena.tasks.converse.retrieval import RetrievalTask
+from catena.tasks.converse.task import RetrievalTask
 from catena.tasks.neural import Dataset, NetworkTraining, NeuralTask, PlannedEpoch
+from catena.tasks.pretrained import initial_vectors
 from catena.tasks.runs import load_task
 from catena.tasks.sources import Sources
-from catena.tasks.word_vectors import initial_vectors
 from catena.training.report import Reporter
 from catena.training.run import RunFolder
 from catena.training.task import BatchLoss, EpochPlan

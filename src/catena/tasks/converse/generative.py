@@ -37,27 +37,27 @@ from catena.tasks.converse.data import (
     describe_parts,
     distinct_responses,
     distinct_texts,
+    fit_tokenizer,
+    fit_vocabulary,
     training_exchanges,
 )
-from catena.tasks.converse.encoding import fit_tokenizer, fit_vocabulary
-from catena.tasks.converse.evaluation import LIKELIHOOD_METRICS, GenerativeEvaluation
-from catena.tasks.converse.generator import ResponseGenerator
+from catena.tasks.converse.evaluation import LIKELIHOOD_METRICS, GenerativeEvaluation, Groups
 from catena.tasks.converse.model import (
     MARKS,
     DialogueLM,
     EncodedContext,
     ResponseBatch,
+    ResponseGenerator,
     ResponseModel,
     Seq2SeqResponseModel,
     TurnEncoding,
     load_turn_encoding,
+    response_attention,
 )
-from catena.tasks.converse.picture import response_attention
 from catena.tasks.converse.predict import ResponsePrediction, ScoredResponse
-from catena.tasks.converse.ranking import Groups
 from catena.tasks.converse.task import ConverseTask
 from catena.tasks.neural import Dataset, NeuralTask
-from catena.tasks.word_vectors import initial_vectors
+from catena.tasks.pretrained import initial_vectors
 from catena.training.device import choose_device
 from catena.training.task import BatchLoss
 
@@ -312,7 +312,7 @@ def _build_network(
         config: the config of the run.
         encoding: the tokenizer and vocabulary.
         counts: frequency of each id in train.
-        report: as in :func:`~catena.tasks.word_vectors.initial_vectors`.
+        report: as in :func:`~catena.tasks.pretrained.initial_vectors`.
     """
     settings, vocabulary = config.model, encoding.vocabulary
     if isinstance(settings, GenerativeConfig):

@@ -17,7 +17,7 @@ from catena.tasks.base import EvaluationResult
 from catena.tasks.baselines.fitting import check_installed
 from catena.tasks.baselines.report import BaselineReport, BaselineRow, OwnBaselines, paired_comparison
 from catena.tasks.embed.config import EmbedConfig
-from catena.tasks.embed.data import Query
+from catena.tasks.embed.predict import Query
 from catena.tasks.embed.training import read_corpus
 from catena.tasks.sources import Sources
 from catena.vectors.config import FACTOR_KINDS, VectorConfig

@@ -12,7 +12,7 @@ from jaxtyping import Float32
 
 from catena.errors import DataError
 from catena.tasks.base import EvaluationResult
-from catena.tasks.embed.data import Analogy, RatedPair
+from catena.tasks.embed.predict import Analogy, RatedPair
 from catena.tasks.embed.task import EmbedTask
 from catena.tasks.estimator import Estimator, is_path
 from catena.tasks.targets import as_texts

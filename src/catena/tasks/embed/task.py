@@ -20,11 +20,17 @@ from catena.metrics.measure import Metric
 from catena.tasks.base import BaseTask, Origin, Training
 from catena.tasks.embed.baselines import FactorBaselines
 from catena.tasks.embed.config import EmbedConfig, EmbedOptions
-from catena.tasks.embed.data import Analogy, Query, RatedPair, read_queries
-from catena.tasks.embed.evaluation import METRICS, EmbedEvaluation
-from catena.tasks.embed.factors import FactorTraining
-from catena.tasks.embed.predict import Neighbor, NeighborPrediction
-from catena.tasks.embed.training import VectorTraining
+from catena.tasks.embed.predict import (
+    METRICS,
+    Analogy,
+    EmbedEvaluation,
+    Neighbor,
+    NeighborPrediction,
+    Query,
+    RatedPair,
+    read_queries,
+)
+from catena.tasks.embed.training import FactorTraining, VectorTraining
 from catena.tasks.sources import Sources
 from catena.vectors.evaluate import pair_cosines, solve_analogies
 from catena.vectors.model import VectorNetwork

@@ -25,8 +25,7 @@ from catena.lm.ngram.trie import NgramInfo
 from catena.tasks.base import Origin
 from catena.tasks.fitted import FitReporter, FittedTask
 from catena.tasks.lm.config import LmConfig, LmMixtureConfig, LmOptions, NgramConfig
-from catena.tasks.lm.data import TextPart, prepare_text
-from catena.tasks.lm.encoding import LmEncoding, load_encoding
+from catena.tasks.lm.data import LmEncoding, TextPart, load_encoding, prepare_text
 from catena.tasks.lm.predict import ScoredText
 from catena.tasks.lm.task import LmTask
 from catena.tasks.runs import load_task
@@ -221,7 +220,7 @@ class MixtureLmTask(FittedLmTask):
         import torch
 
         from catena.lm.mixture import LinearMixture, fit_weights
-        from catena.tasks.lm.log_probs import text_log_probs
+        from catena.tasks.lm.batches import text_log_probs
 
         settings = config.model
         assert isinstance(settings, LmMixtureConfig)

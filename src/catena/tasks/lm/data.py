@@ -1,4 +1,6 @@
-"""From texts to ids: read lines, tokenize, split, build the vocabulary, encode.
+"""Text to ids and back: the tokenizer and vocabulary of a language model, saved with its weights.
+
+From texts to ids: read lines, tokenize, split, build the vocabulary, encode.
 
 A text is stored as ids in one flat array (on disk if it is large), the end of each line, and its number of characters
 and bytes, so that scores per character and per byte refer to the original text.
@@ -8,7 +10,7 @@ from __future__ import annotations
 
 import array
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,13 +20,68 @@ from catena.data.config import VocabularyConfig
 from catena.data.corpus import IN_MEMORY, Corpus, CorpusBuilder
 from catena.data.examples import SourceLocation, Text
 from catena.data.formats import read_texts
-from catena.data.special_tokens import END_SYMBOL
-from catena.data.tokenize import Tokenizer, build_tokenizer
+from catena.data.special_tokens import BEGIN_SYMBOL, END_SYMBOL, MASK_SYMBOL
+from catena.data.tokenize import Tokenizer, build_tokenizer, load_tokenizer
 from catena.data.vocabulary import UNK, UNK_SYMBOL, Vocabulary
 from catena.errors import DataError
+from catena.tasks.config import TOKENIZER, VOCABULARY
 from catena.tasks.lm.config import LmConfig, LmDataConfig
-from catena.tasks.lm.encoding import LmEncoding, line_tokens, special_tokens
 from catena.tasks.sources import Sources
+
+
+class LmEncoding:
+    """Converts texts to tokens and ids, and ids back to text.
+
+    Args:
+        tokenizer: splits text into tokens.
+        vocabulary: maps tokens to ids.
+        unit: ``"line"`` if each line is a text, ``"file"`` if each file is one.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, vocabulary: Vocabulary, unit: str) -> None:
+        self.tokenizer, self.vocabulary, self.unit = tokenizer, vocabulary, unit
+        self.end = vocabulary.special(END_SYMBOL)
+
+    def tokens(self, text: str) -> list[str]:
+        """The tokens of one line, with its line break if a file is one text."""
+        return line_tokens(self.tokenizer, text, self.unit)
+
+    def ids(self, text: str) -> list[int]:
+        """The ids of a text, without an end symbol. The text may have several lines if a file is one text."""
+        return self.vocabulary.ids(self.tokenizer.tokens(text))
+
+    def text(self, ids: Iterable[int]) -> str:
+        """The text of ids. An end symbol becomes a line break."""
+        lines: list[list[int]] = [[]]
+        for id in ids:
+            if id == self.end:
+                lines.append([])
+            else:
+                lines[-1].append(id)
+        return "\n".join(self.tokenizer.join(self.vocabulary.tokens(line)) for line in lines)
+
+    def save(self, folder: Path) -> None:
+        self.tokenizer.save(folder / TOKENIZER)
+        self.vocabulary.save(folder / VOCABULARY)
+
+
+def line_tokens(tokenizer: Tokenizer, line: str, unit: str) -> list[str]:
+    """The tokens of a line, with its line break if a file is one text."""
+    return tokenizer.tokens(line + "\n" if unit == "file" else line)
+
+
+def special_tokens(config: LmConfig) -> Sequence[str]:
+    """The special tokens of a model's vocabulary."""
+    symbols = (BEGIN_SYMBOL, END_SYMBOL)
+    return (*symbols, MASK_SYMBOL) if config.objective.kind == "masked" else symbols
+
+
+def load_encoding(folder: Path, unit: str) -> LmEncoding:
+    """Load the encoding of a model folder."""
+    return LmEncoding(load_tokenizer(folder / TOKENIZER), Vocabulary.load(folder / VOCABULARY), unit)
+
+
+# --- training data ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,15 +24,13 @@ from catena.shapes import mask_from_lengths
 from catena.tasks.base import Origin
 from catena.tasks.lm.batches import ContiguousEpoch, LmBatch, SentenceEpoch, WindowEpoch, as_stream
 from catena.tasks.lm.config import LmConfig, LmMixtureConfig, LmOptions, NgramConfig, ObjectiveConfig
-from catena.tasks.lm.data import TextPart, encode_texts, prepare_text
-from catena.tasks.lm.encoding import LmEncoding, load_encoding
-from catena.tasks.lm.evaluation import LmEvaluation
-from catena.tasks.lm.predict import ScoredText
+from catena.tasks.lm.data import LmEncoding, TextPart, encode_texts, load_encoding, prepare_text
+from catena.tasks.lm.predict import LmEvaluation, ScoredText
 from catena.tasks.lm.sound.config import WaveNetLMConfig
 from catena.tasks.lm.task import LmTask
 from catena.tasks.neural import Dataset, NetworkTraining, NeuralTask
+from catena.tasks.pretrained import initial_vectors
 from catena.tasks.sources import Sources
-from catena.tasks.word_vectors import initial_vectors
 from catena.training.task import BatchLoss, EpochPlan
 
 
@@ -242,7 +240,7 @@ def build_network(
         vocabulary: the vocabulary of the model.
         counts: frequency of each id in train. A saved model may be rebuilt with the counts of the vocabulary, which
             lack the end symbols: the values derived from the true counts are among its weights.
-        report: as in :func:`~catena.tasks.word_vectors.initial_vectors`.
+        report: as in :func:`~catena.tasks.pretrained.initial_vectors`.
     """
     settings = config.model
     assert not isinstance(settings, NgramConfig | LmMixtureConfig | WaveNetLMConfig)

@@ -20,10 +20,8 @@ from catena.errors import DataError
 from catena.metrics.measure import Metric
 from catena.tasks.base import BaseTask, check_text
 from catena.tasks.lm.config import NEXT_COMMANDS, LmConfig, LmOptions
-from catena.tasks.lm.data import TextPart, encode_texts, read_lines
-from catena.tasks.lm.encoding import LmEncoding
-from catena.tasks.lm.evaluation import METRICS, LmEvaluation
-from catena.tasks.lm.predict import ScoredText
+from catena.tasks.lm.data import LmEncoding, TextPart, encode_texts, read_lines
+from catena.tasks.lm.predict import METRICS, LmEvaluation, ScoredText
 
 if TYPE_CHECKING:
     import torch
@@ -122,14 +120,14 @@ class LmTask(BaseTask[LmConfig, Text, ScoredText, LmOptions]):
 
     def separate_log_probs(self, corpus: Corpus) -> np.ndarray:
         """The log-probability of every token of texts that are scored separately."""
-        from catena.tasks.lm.log_probs import separate_log_probs
+        from catena.tasks.lm.batches import separate_log_probs
 
         longest = self.config.batches.length if self.config.model.kind == "transformer" else None
         return separate_log_probs(self.stepper, corpus, longest, self.stepper_device)
 
     def part_log_probs(self, part: TextPart) -> np.ndarray:
         """The log-probability of every token of a text, with the context that the model was trained on."""
-        from catena.tasks.lm.log_probs import text_log_probs
+        from catena.tasks.lm.batches import text_log_probs
 
         return text_log_probs(self.stepper, part, self.config, self.stepper_device)
 

@@ -19,8 +19,7 @@ from catena.tasks.neural import NeuralTask
 from catena.tasks.options import RankedOptions
 from catena.tasks.parse.config import ParseConfig
 from catena.tasks.parse.data import ParseExample, T, input_example, read_inputs, tree_format
-from catena.tasks.parse.evaluation import ParseEvaluation
-from catena.tasks.parse.predict import P
+from catena.tasks.parse.predict import P, ParseEvaluation
 
 O = TypeVar("O", bound=RankedOptions)  # noqa: E741
 

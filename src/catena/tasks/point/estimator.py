@@ -9,7 +9,7 @@ from typing import Any
 from catena.data.examples import SourceLocation
 from catena.errors import DataError
 from catena.tasks.estimator import Estimator
-from catena.tasks.point.items import PointItem, parse_points
+from catena.tasks.point.data import PointItem, parse_points
 
 
 class Pointer(Estimator, task="point"):

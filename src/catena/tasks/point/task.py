@@ -28,16 +28,24 @@ from catena.tasks.point.config import NEXT_COMMANDS, PointConfig, PointOptions
 from catena.tasks.point.data import (
     FIRST_TOKEN,
     PointEncoding,
+    PointItem,
     PointSetBatch,
+    as_item,
     check_targets,
     fit_encoding,
     generate_problems,
     pointing_rule,
+    read_items,
 )
-from catena.tasks.point.items import PointItem, as_item, read_items
-from catena.tasks.point.predict import PointPrediction
-from catena.tasks.point.reinforce import reinforced_loss
-from catena.tasks.point.search import PointEvaluation, hypothesis_positions, point_tensors, predict_positions, search
+from catena.tasks.point.search import (
+    PointEvaluation,
+    PointPrediction,
+    hypothesis_positions,
+    point_tensors,
+    predict_positions,
+    reinforced_loss,
+    search,
+)
 from catena.tasks.sources import Sources
 from catena.training.task import BatchLoss, EpochPlan
 

@@ -28,6 +28,7 @@ from catena.tasks.classify.config import NeuralClassifierConfig
 from catena.tasks.classify.encoding import TokenEncoding
 from catena.tasks.classify.model import build_model
 from catena.tasks.neural import Dataset, NetworkTraining, NeuralTask
+from catena.tasks.pretrained import initial_vectors
 from catena.tasks.regress.config import RegressConfig, RegressOptions
 from catena.tasks.regress.data import RegressExample
 from catena.tasks.regress.encoding import RegressEncoding, fit_tokenizer
@@ -35,7 +36,6 @@ from catena.tasks.regress.evaluation import RegressEvaluation
 from catena.tasks.regress.predict import ValuePrediction
 from catena.tasks.regress.task import Gaussians, RegressTask, describe_parts, keep_usable
 from catena.tasks.sources import Sources
-from catena.tasks.word_vectors import initial_vectors
 from catena.training.task import BatchLoss, EpochPlan
 
 _SHOWN = 3

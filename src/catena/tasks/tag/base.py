@@ -25,10 +25,9 @@ from catena.tasks.base import BaseTask, EvaluationResult, by_length, first_ranke
 from catena.tasks.tag.config import TagConfig, TagOptions
 from catena.tasks.tag.data import TaggedSentence, read_tagged_sentences, seen_format, tagging_format
 from catena.tasks.tag.distribution import TagDistribution, own_spans
-from catena.tasks.tag.evaluation import TagEvaluation, tag_metrics
-from catena.tasks.tag.predict import TagPrediction, TagSpan
+from catena.tasks.tag.predict import TagEvaluation, TagPrediction, TagSpan, tag_metrics
 from catena.tasks.tag.tag_set import TagSet
-from catena.tasks.word_inputs.sentences import Sentence
+from catena.tasks.word_inputs.encoding import Sentence
 
 _UNSPECIFIED_TAGS = ("_", "?")
 """The placeholder for words without a given tag in a file of given tags."""

@@ -19,13 +19,12 @@ from catena.tasks.base import DataParts, Origin
 from catena.tasks.fitted import SteppedTask
 from catena.tasks.sources import Sources
 from catena.tasks.tag.base import TagTask
-from catena.tasks.tag.chain_scores import ChainScores, viterbi_microseconds
 from catena.tasks.tag.config import TagConfig, TagOptions
 from catena.tasks.tag.data import TaggedSentence, limit_length, tag_ids
-from catena.tasks.tag.distribution import ChainDistribution
+from catena.tasks.tag.distribution import ChainDistribution, ChainScores, viterbi_microseconds
 from catena.tasks.tag.predict import TagPrediction
 from catena.tasks.tag.tag_set import TagSet
-from catena.tasks.word_inputs.sentences import Sentence
+from catena.tasks.word_inputs.encoding import Sentence
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -1,4 +1,4 @@
-"""The config of a tagger. Imports no torch."""
+"""The config of a hidden Markov model. Imports no torch."""
 
 from __future__ import annotations
 
@@ -6,19 +6,173 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from catena.config import Config
 from catena.data.config import BatchConfig, TokenizerConfig, WordTokenizerConfig
 from catena.encoders.config import EncoderConfig, Probability, RecurrentConfig
+from catena.errors import ConfigError
 from catena.tasks.config import FilesConfig, FoldsConfig, MachineConfig, TaskConfig
 from catena.tasks.options import RankedOptions
-from catena.tasks.tag.features import config as feature_settings
-from catena.tasks.tag.features.config import FeatureTaggerConfig
-from catena.tasks.tag.hmm import config as hmm_settings
-from catena.tasks.tag.hmm.config import HmmTaggerConfig
+from catena.tasks.tag.features.templates import parse_templates, template_columns
 from catena.tasks.word_inputs.config import WordInputConfig
 from catena.training.config import TrainingConfig
+
+
+class HmmTaggerConfig(Config):
+    """A hidden Markov model: p(tags, words) = Π p(tag | previous tag) p(word | tag). Trained in a second."""
+
+    kind: Literal["hmm"] = "hmm"
+    """The model."""
+    learn: Literal["counts", "em"] = "counts"
+    """counts: from the tags of train, then EM if some are not known. em: from the words only; the tags only name the
+    states after training."""
+    minimum_count: int = Field(2, ge=1)
+    """Minimum number of occurrences of a word in train. Rarer and unseen words use the symbol of their word class."""
+    classes: Literal["none", "shapes", "endings"] = "endings"
+    """Classes of rare words: none, their shape (capitals, digits, hyphens), or shape and last letters."""
+    smoothing: float = Field(0.1, ge=0)
+    """Added to the count of each tag after each tag."""
+    word_smoothing: float = Field(0.01, ge=0)
+    """Added to the count of each word with each tag."""
+    tolerance: float = Field(1e-5, ge=0)
+    """EM stops if an iteration improves the log-likelihood by less than this fraction."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """No columns other than the words."""
+        return ()
+
+
+_HMM_TRAINING: dict[str, Any] = {"optimizer": "sgd", "max_epochs": 100, "patience": 0}
+"""Default training options of a hidden Markov model; a step is an iteration of EM."""
+
+
+# --- taggers on sparse features ---------------------------------------------------------------------------------------
+
+
+_TEMPLATES = (
+    "bias",
+    "w[-2..2]",
+    "w[-1]|w[0]",
+    "w[0]|w[1]",
+    "lower[0]",
+    "shape[-1..1]",
+    "prefix1[0]",
+    "prefix2[0]",
+    "prefix3[0]",
+    "suffix1[0]",
+    "suffix2[0]",
+    "suffix3[0]",
+    "suffix4[0]",
+)
+"""Default templates, for parts of speech and named entities."""
+
+
+class FeatureTaggerConfig(Config):
+    """A log-linear model on sparse features of words, as in CRFsuite and CRF++: fast and interpretable."""
+
+    kind: Literal["features"] = "features"
+    """The model."""
+    structure: Literal["crf", "softmax", "memm", "perceptron", "margin"] = "crf"
+    """How the tags of a sentence depend on each other: crf, softmax (independent), memm (on the previous tag),
+    perceptron or margin."""
+    templates: tuple[str, ...] = Field(_TEMPLATES, min_length=1)
+    """Feature templates: w[0], w[-1]|w[0], lower[0], shape[-1..1], prefix3[0], suffix3[0], column1[0] (column 1 of the
+    file), upos[0] (a column of CoNLL-U), bias; tag[-1]|w[0] has a weight for each pair of tags. Templates of CRF++
+    (U05:%x[-1,0]) work too."""
+    minimum_count: int = Field(1, ge=1)
+    """Minimum number of occurrences of a feature in train."""
+    all_tags: bool = False
+    """Give every feature a weight for every tag, not only for tags it occurs with; may be more accurate, but slower."""
+    transitions: Literal["seen", "all"] = "all"
+    """Pairs of adjacent tags that have a weight: those that occur in train, or all."""
+    edges: bool = True
+    """Learn weights for the first and last tag of a sentence."""
+
+    l1: float = Field(0.0, ge=0)
+    """Weight of the L1 penalty, relative to the sum of the losses of all sentences (c1 of CRFsuite). Makes most weights
+    zero."""
+    l2: float = Field(0.1, ge=0)
+    """Weight of the L2 penalty (c2 of CRFsuite)."""
+    optimizer: Literal["auto", "lbfgs", "sgd"] = "auto"
+    """lbfgs uses all sentences in each step (OWL-QN with l1), sgd one sentence. auto is lbfgs for crf, softmax and
+    memm."""
+    memory: int = Field(6, ge=1)
+    """Number of past steps that lbfgs stores."""
+    tolerance: float = Field(1e-5, ge=0)
+    """lbfgs stops if ten steps reduce the objective by less than this fraction."""
+    rate: float = Field(0.1, gt=0)
+    """Initial learning rate of sgd; always 1 for a perceptron."""
+    cost: float = Field(1.0, gt=0)
+    """With structure margin: the required margin for each wrong tag."""
+
+    @field_validator("templates")
+    @classmethod
+    def _can_be_read(cls, templates: tuple[str, ...]) -> tuple[str, ...]:
+        try:
+            parse_templates(templates)
+        except ConfigError as error:
+            raise ValueError(str(error)) from None
+        return templates
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> FeatureTaggerConfig:
+        problems = list(self._problems())
+        if problems:
+            raise ValueError(" ".join(problems))
+        return self
+
+    def _problems(self) -> Iterator[str]:
+        if self.structure in ("perceptron", "margin") and self.optimizer == "lbfgs":
+            yield (
+                f"structure = {self.structure!r} has a loss that is not differentiable, which optimizer = 'lbfgs' "
+                f"cannot minimize. Use 'sgd' or 'auto'."
+            )
+        pairs = [str(template) for template in parse_templates(self.templates) if template.pairs and template.atoms]
+        if pairs and (self.structure != "crf" or self.learns_by == "sgd"):
+            yield (
+                f"templates has {pairs[0]!r}, but features of tag pairs need structure = 'crf' and optimizer = "
+                f"'lbfgs'. Remove it, or use these."
+            )
+        if self.l1 > 0 and self.learns_by == "sgd":
+            yield f"l1 = {self.l1} needs optimizer = 'lbfgs' and structure crf, softmax or memm. Use them or remove it."
+
+    @property
+    def learns_by(self) -> str:
+        """The optimizer, with auto resolved."""
+        if self.optimizer != "auto":
+            return self.optimizer
+        return "sgd" if self.structure in ("perceptron", "margin") else "lbfgs"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the file, other than the words, that the templates read, by name or number."""
+        return template_columns(parse_templates(self.templates))
+
+
+_BATCH_TRAINING: dict[str, Any] = {"optimizer": "sgd", "max_epochs": 300, "eval_every": 10, "patience": 0}
+"""Default training options of a tagger on features with lbfgs; a step is an iteration."""
+_ONLINE_TRAINING: dict[str, Any] = {"optimizer": "sgd", "max_epochs": 20, "eval_every": 1, "patience": 5}
+"""Default training options with sgd; a step is a pass over all sentences."""
+
+
+def _training_problems(l1: float, weight_decay: float) -> Iterator[str]:
+    """Errors for the penalties of the section training, which this model has in its own section."""
+    for name, value, key in (("l1", l1, "l1"), ("weight_decay", weight_decay, "l2")):
+        if value:
+            yield f"training.{name} = {value} is only for networks. Use model.{key} for a tagger on features."
+
+
+def _training_defaults(model: Any) -> dict[str, Any]:
+    """The default training options for a model section that is not validated yet."""
+    values = model if isinstance(model, Mapping) else getattr(model, "__dict__", {})
+    one_by_one = values.get("structure") in ("perceptron", "margin") or values.get("optimizer") == "sgd"
+    return _ONLINE_TRAINING if one_by_one else _BATCH_TRAINING
+
+
+# --- taggers of any kind ----------------------------------------------------------------------------------------------
+
 
 StructureName = Literal["crf", "softmax", "memm", "perceptron", "margin", "semimarkov"]
 """How the tags of a sentence depend on each other, and the training objective:
@@ -137,7 +291,7 @@ class TagConfig(TaskConfig):
 
     SUGGESTED: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "neural": {"optimizer": "adam", "learning_rate": 0.003, "max_epochs": 30, "patience": 6},
-        "hmm": hmm_settings.SUGGESTED,
+        "hmm": _HMM_TRAINING,
     }
 
     task: Literal["tag"] = "tag"
@@ -159,7 +313,7 @@ class TagConfig(TaskConfig):
 
     @classmethod
     def suggested(cls, model: Any) -> Mapping[str, Mapping[str, Any]]:
-        return {**cls.SUGGESTED, "features": feature_settings.training_defaults(model)}
+        return {**cls.SUGGESTED, "features": _training_defaults(model)}
 
     def known_metrics(self) -> tuple[str, ...]:
         return METRICS
@@ -167,7 +321,7 @@ class TagConfig(TaskConfig):
     def problems(self) -> Iterator[str]:
         tags = self.tags
         if isinstance(self.model, FeatureTaggerConfig):
-            yield from feature_settings.training_problems(self.training.l1, self.training.weight_decay)
+            yield from _training_problems(self.training.l1, self.training.weight_decay)
         if tags.lemmas and tags.scheme not in ("auto", "plain"):
             yield f"tags.lemmas = true cannot be combined with tags.scheme = {tags.scheme!r}. Remove one of them."
         if self.tokenizer.kind not in ("whitespace", "words", "characters"):

@@ -19,8 +19,7 @@ from catena.tasks.neural import Dataset, NetworkTraining, NeuralTask
 from catena.tasks.sources import Sources
 from catena.tasks.transduce.config import TransduceConfig, TransduceOptions
 from catena.tasks.transduce.data import Symbols, SymbolTokenizer, gather_pairs
-from catena.tasks.transduce.evaluation import TransduceEvaluation
-from catena.tasks.transduce.predict import TransductionPrediction
+from catena.tasks.transduce.predict import TransduceEvaluation, TransductionPrediction
 from catena.tasks.transduce.task import TransduceTask
 from catena.training.task import BatchLoss
 from catena.transduction.alphabet import Alphabet

@@ -28,8 +28,7 @@ from catena.tasks.transduce.data import (
     pair_format,
     read_strings,
 )
-from catena.tasks.transduce.evaluation import METRICS, TransduceEvaluation
-from catena.tasks.transduce.predict import TransductionPrediction
+from catena.tasks.transduce.predict import METRICS, TransduceEvaluation, TransductionPrediction
 from catena.tasks.writing import unknown_input_warning
 from catena.transduction.alphabet import Alphabet
 from catena.transduction.base import Link, StringTransducer, TransducedString

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
+from catena.data.batches import pad
+from catena.data.special_tokens import BEGIN_SYMBOL, END_SYMBOL
 from catena.data.vocabulary import UNK, UNK_SYMBOL
-from catena.errors import TooLongError
+from catena.errors import ConfigError, TooLongError
+from catena.kernels.linear.int8_weight import Int8Weight
 from catena.search.config import BaseSearchConfig
 from catena.search.hypothesis import Hypothesis
 from catena.search.stepper import Stepper
 from catena.seq2seq.base import EncoderDecoder, Source
+from catena.seq2seq.recurrent import RecurrentEncoderDecoder
+from catena.seq2seq.transformer import TransformerSeq2Seq
+from catena.tasks.attention_maps import AttentionMaps
 from catena.tasks.text_search import HypothesisDetails, SearchModel, TextSearch
 from catena.tasks.translate.candidates import Candidates, CandidateStepper, restrict_output
 from catena.tasks.translate.config import OutputTextConfig, TranslateOptions
@@ -174,3 +183,76 @@ def _links(
     if not attention:
         return ()
     return tuple((source[s], target[t]) for s, t in most_attended(mean_weights(attention), len(target)))
+
+
+# --- attention maps ---------------------------------------------------------------------------------------------------
+
+
+@torch.no_grad()
+def map_attention(model: EnsembleModel, prediction: TranslationPrediction, within: str | None) -> AttentionMaps:
+    """The attention weights of a translation.
+
+    Args:
+        model: the model that attends.
+        prediction: the translation, made with alignments.
+        within: ``"source"`` or ``"target"`` for self-attention; None for attention to the source.
+    """
+    encoding, network = model.encoding, model.network
+    read = (*prediction.source_tokens, END_SYMBOL)
+    written = (*prediction.tokens, *([] if prediction.truncated else [END_SYMBOL]))
+    if within is None:
+        return AttentionMaps(prediction.attention or (), written, read)
+    coded = model.code(prediction.source)
+    source = model.batch([coded])
+    if within == "source":
+        layers = _of_first(network.source_attention(source), len(read))
+        return AttentionMaps(layers, read, read, "read", "attended to")
+    targets, lengths = (x.to(network.device) for x in pad([np.array([*prediction.ids, encoding.end])]))
+    layers = _of_first(network.target_attention(source, targets, lengths), len(written))
+    return AttentionMaps(layers, written, (BEGIN_SYMBOL, *written)[: len(written)], "written", "after")
+
+
+def _of_first(layers: Sequence[Tensor], n: int) -> tuple[np.ndarray, ...]:
+    return tuple(weights[0, :, :n, :n].float().cpu().numpy() for weights in layers)
+
+
+# --- other formats ----------------------------------------------------------------------------------------------------
+
+
+def export_model(
+    to: str, model: EncoderDecoder, encoding: PairEncoding, folder: Path, quantization: str | None = None
+) -> None:
+    """Export a model to a new folder.
+
+    The input of an exported model is the tokens of a source followed by the end symbol.
+
+    Args:
+        to: ``"ctranslate2"`` or ``"onnx"``.
+        model: the model to export.
+        encoding: its tokenizers and vocabularies.
+        folder: the folder to create.
+        quantization: quantization type of CTranslate2, such as ``"int8"``.
+    """
+    if any(isinstance(weight, Int8Weight) for weight in model.parameters()):
+        raise ConfigError("A model with 8-bit weights cannot be exported. Load it without quantization.")
+    if to == "ctranslate2":
+        from catena.export.ctranslate2 import SpecialTokenNames, to_ctranslate2
+
+        if not isinstance(model, TransformerSeq2Seq):
+            cure = "Pass --to onnx" if isinstance(model, RecurrentEncoderDecoder) else "Train a Transformer"
+            raise ConfigError(f"CTranslate2 supports only Transformers. {cure}.")
+        source, target = encoding.source.vocabulary, encoding.target.vocabulary
+        tokens = SpecialTokenNames(source.tokens(range(len(source))), target.tokens(range(len(target))), UNK_SYMBOL)
+        to_ctranslate2(model, tokens, folder, quantization)
+    elif to == "onnx":
+        from catena.export.onnx import to_onnx
+
+        if quantization is not None:
+            raise ConfigError(
+                f"--quantization applies only to ctranslate2, got {quantization!r}. Remove it, or pass --to "
+                f"ctranslate2."
+            )
+        to_onnx(model, folder)
+    else:
+        raise ConfigError(f"--to must be ctranslate2 or onnx, got {to!r}. Pass one of the two.")
+    encoding.save(folder)

@@ -26,7 +26,6 @@ from catena.tasks.base import BaseTask, Origin, check_ensemble, check_text, firs
 from catena.tasks.neural import Dataset, NetworkTraining, NeuralTask
 from catena.tasks.sources import Sources
 from catena.tasks.text_search import STEP, choose_search
-from catena.tasks.translate.batches import TranslationBatch, make_batch, pair_log_probs
 from catena.tasks.translate.candidates import (
     Candidates,
     find_candidates,
@@ -38,19 +37,23 @@ from catena.tasks.translate.config import NEXT_COMMANDS, USUAL, TranslateConfig,
 from catena.tasks.translate.constraints import zip_constraints
 from catena.tasks.translate.data import (
     PairRows,
+    TranslationBatch,
     TranslationExample,
     encode_examples,
+    make_batch,
+    pair_log_probs,
     prepare_pairs,
     read_examples,
     to_example,
 )
 from catena.tasks.translate.encoding import PairEncoding
-from catena.tasks.translate.evaluation import TranslateEvaluation, find_metric, missing_metrics
-from catena.tasks.translate.picture import map_attention
 from catena.tasks.translate.predict import (
+    TranslateEvaluation,
     TranslationPrediction,
+    find_metric,
+    missing_metrics,
 )
-from catena.tasks.translate.search import EnsembleModel, TranslationSearch
+from catena.tasks.translate.search import EnsembleModel, TranslationSearch, map_attention
 from catena.tasks.writing import unknown_input_warning
 from catena.training.task import BatchLoss
 
@@ -391,6 +394,6 @@ class TranslateTask(NeuralTask[TranslateConfig, TranslationExample, TranslationP
 
     def export(self, to: str | None, folder: Path, quantization: str | None = None) -> None:
         """Export the model to CTranslate2 (the default) or ONNX, with its tokenizer and vocabulary."""
-        from catena.tasks.translate.export import export_model
+        from catena.tasks.translate.search import export_model
 
         export_model(to or "ctranslate2", self.translator, self.encoding, folder, quantization)

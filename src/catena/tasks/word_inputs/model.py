@@ -16,9 +16,9 @@ from catena.encoders.build import build_encoder
 from catena.encoders.config import EncoderConfig
 from catena.encoders.dropout import Dropout
 from catena.lm.base import BEGIN_SYMBOL
+from catena.tasks.pretrained import WordVectorRows, initial_vectors
 from catena.tasks.word_inputs.config import WordInputConfig
 from catena.tasks.word_inputs.encoding import WordBatch, WordEncoding
-from catena.tasks.word_vectors import WordVectorRows, initial_vectors
 
 
 @runtime_checkable

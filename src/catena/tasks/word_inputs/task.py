@@ -1,4 +1,4 @@
-"""Neural tasks over the words of sentences: their start from a language model, and their batches."""
+"""Initialize a word embedding layer from the embeddings and encoder of a language model."""
 
 from __future__ import annotations
 
@@ -7,11 +7,60 @@ from typing import Any
 
 from torch import nn
 
+from catena.data.config import VocabularyConfig
+from catena.embeddings.config import EmbeddingConfig
+from catena.errors import ConfigError
 from catena.tasks.base import C, E, O, P
 from catena.tasks.neural import NeuralTask
-from catena.tasks.pretrained import Pretrained
+from catena.tasks.pretrained import Pretrained, layers_from_the_top
+from catena.tasks.word_inputs.config import WordInputConfig
 from catena.tasks.word_inputs.model import WordReader
-from catena.tasks.word_inputs.pretrained import adopt_words, pretrained_layer_groups, start_reader
+
+_OF_WORDS = ("whitespace", "words", "characters")
+"""Tokenizers whose tokens can be the words of a sentence (or its characters, for word segmentation)."""
+
+
+def adopt_words(own: WordInputConfig, start: Pretrained) -> WordInputConfig:
+    """The config with the word embeddings and the encoder of the language model."""
+    from catena.lm.neural_config import FeedForwardLMConfig
+    from catena.tasks.lm.config import LmMixtureConfig, NgramConfig
+    from catena.tasks.lm.sound.config import WaveNetLMConfig
+
+    lm, tokens = start.config.model, start.config.tokenizer
+    if tokens.kind not in _OF_WORDS:
+        raise ConfigError(
+            f"pretrained must be a language model over words, got {str(start.folder)!r} with tokenizer "
+            f"{tokens.kind!r}. Train one with --tokenizer whitespace."
+        )
+    if isinstance(lm, FeedForwardLMConfig | NgramConfig | LmMixtureConfig | WaveNetLMConfig):
+        raise ConfigError(
+            f"pretrained must be a language model with a sentence encoder, got {str(start.folder)!r} of kind "
+            f"{lm.kind!r}. Choose one of kind lstm, gru, rnn, convolution or transformer."
+        )
+    values = {
+        "embedding": EmbeddingConfig(d=lm.embedding.d, scale=lm.embedding.scale),
+        "vocabulary": VocabularyConfig(),
+        "lowercase": bool(getattr(tokens, "lowercase", False)),
+        "all_vectors": False,
+        "digits": False,
+        "context": lm.encoder,
+    }
+    return WordInputConfig.model_validate({**{name: getattr(own, name) for name in type(own).model_fields}, **values})
+
+
+def start_reader(reader: WordReader, start: Pretrained) -> None:
+    """Copy the weights of the language model into a word embedding layer built from the adopted config."""
+    assert reader.context is not None
+    start.put_into(reader.embedding, reader.context)
+
+
+def pretrained_layer_groups(reader: WordReader) -> list[list[nn.Parameter]]:
+    """The pretrained parameters by layer, from the top down to the word embeddings."""
+    assert reader.context is not None
+    return [*layers_from_the_top(reader.context), list(reader.embedding.parameters())]
+
+
+# --- the task ---------------------------------------------------------------------------------------------------------
 
 
 class WordTask(NeuralTask[C, E, P, O]):

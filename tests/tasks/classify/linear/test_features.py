@@ -13,8 +13,14 @@ from catena.data.features import display_key, keys
 from catena.data.tokenize import build_tokenizer
 from catena.errors import CheckpointError
 from catena.tasks.classify.linear import features as module
-from catena.tasks.classify.linear.features import BagFeatures, HashedNgrams, ListedNgrams, NgramCounter, load_features
-from catena.tasks.classify.linear.symbols import SymbolReader
+from catena.tasks.classify.linear.features import (
+    BagFeatures,
+    HashedNgrams,
+    ListedNgrams,
+    NgramCounter,
+    SymbolReader,
+    load_features,
+)
 
 TEXTS = ["a b a b c", "", "don't stop", "b a zzz", "ab cd ab", "a a a", "\ud800 b"]
 TOKENIZER = build_tokenizer(WordTokenizerConfig(lowercase=True))
@@ -134,7 +140,7 @@ def test_texts_are_cut_to_the_maximum_length() -> None:
 
 
 def test_cache_of_chunks_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("catena.tasks.classify.linear.symbols._MOST_CACHED", 3)
+    monkeypatch.setattr("catena.tasks.classify.linear.features._MOST_CACHED", 3)
     reader = SymbolReader(TOKENIZER, SETTINGS[0], 512, lambda name: int(name[1:]))
     rows = reader.read([" ".join(f"w{i}" for i in range(10))] * 2)
     assert rows.symbols.tolist() == [*range(10), *range(10)]

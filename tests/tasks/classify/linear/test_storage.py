@@ -5,15 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from catena.tasks.classify.linear import storage
-from catena.tasks.classify.linear.features import FeatureRows
-from catena.tasks.classify.linear.storage import RowSpool, Spool, StoredTexts
-from catena.tasks.classify.linear.symbols import row_starts, take_rows
+from catena.tasks.classify.linear import data
+from catena.tasks.classify.linear.data import RowSpool, Spool, StoredTexts
+from catena.tasks.classify.linear.features import FeatureRows, row_starts, take_rows
 
 
 @pytest.fixture(params=[2**20, 40], ids=["memory", "disk"], autouse=True)
 def memory(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    monkeypatch.setattr(storage, "IN_MEMORY", request.param)
+    monkeypatch.setattr(data, "IN_MEMORY", request.param)
     return int(request.param)
 
 
@@ -61,7 +60,7 @@ def test_gathered_chunks_are_in_the_given_order() -> None:
 
 @pytest.mark.parametrize("limit", [1, 25, 10**6])
 def test_groups_hold_every_chunk_once(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(storage, "WHOLE", limit)
+    monkeypatch.setattr(data, "WHOLE", limit)
     texts, _ = stored()
     groups = [group.tolist() for group in texts.groups(np.array([2, 0, 3, 1]))]
     assert [chunk for group in groups for chunk in group] == [2, 0, 3, 1]

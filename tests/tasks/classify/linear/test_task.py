@@ -13,7 +13,7 @@ import pytest
 from catena import TextClassifier
 from catena.data.samples.corpus import load_sample, sample_path
 from catena.errors import ConfigError, DataError, DivergedError
-from catena.tasks.classify.linear import data, storage
+from catena.tasks.classify.linear import data
 from catena.tasks.runs import load_task, resume_run, train_run
 from catena.training.report import SilentReporter
 from tests.tasks.classify.helpers import config_of, examples, prepared, task_of
@@ -105,8 +105,8 @@ def test_groups_of_chunks_learn_as_well_as_all_together(tmp_path: Path, monkeypa
     path.write_text("".join(f"{e.labels[0]}\t{e.text}\n" for e in some), encoding="utf-8")
     whole = trained(tmp_path / "whole", data={"train": [str(path)]})
     monkeypatch.setattr(data, "_CHUNK", 16)
-    monkeypatch.setattr(storage, "WHOLE", 2000)
-    monkeypatch.setattr(storage, "IN_MEMORY", 1000)
+    monkeypatch.setattr(data, "WHOLE", 2000)
+    monkeypatch.setattr(data, "IN_MEMORY", 1000)
     parts = trained(tmp_path / "parts", data={"train": [str(path)]})
     again = trained(tmp_path / "again", data={"train": [str(path)]})
     assert np.array_equal(parts.weights, again.weights)

@@ -7,7 +7,7 @@ import pytest
 
 from catena.data.vocabulary import Labels
 from catena.errors import ConfigError
-from catena.tasks.classify.trees.evaluation import PolarityClasses, TreeEvaluation, polarity_classes
+from catena.tasks.classify.trees.predict import PolarityClasses, TreeEvaluation, polarity_classes
 
 STANFORD = Labels(["0", "1", "2", "3", "4"])
 ROWS = [  # gold class, is a root, probabilities of the five classes

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from catena.data.examples import SourceLocation, Tree
 from catena.data.readers.brackets import parse, to_text
-from catena.tasks.classify.trees.shape import TreeLimits, TreeShape, branching_tree, build_shape, relabel_tree
+from catena.tasks.classify.trees.data import TreeLimits, TreeShape, branching_tree, build_shape, relabel_tree
 
 BINARY = TreeLimits(2, chains=False)
 

@@ -11,7 +11,7 @@ import torch
 
 from catena.data.readers.brackets import parse
 from catena.errors import ConfigError, DataError
-from catena.tasks.classify.trees.batch import NO_LABEL
+from catena.tasks.classify.trees.model import NO_LABEL
 from catena.tasks.classify.trees.task import TreeTask
 from catena.tasks.sources import Sources
 from catena.training.loop import train

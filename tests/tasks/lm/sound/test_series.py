@@ -16,7 +16,7 @@ from catena.encoders.log_mel import LogMel, mel_filters
 from catena.encoders.sound import FeatureNorm
 from catena.errors import DataError, FormatError
 from catena.tasks.lm.sound.data import RecordingExample, get_model
-from catena.tasks.lm.sound.series import LogMelSeries, StoredSeries, fit_norm, open_series
+from catena.tasks.lm.sound.model import LogMelSeries, StoredSeries, fit_norm, open_series
 from tests.tasks.lm.sound.conftest import RATE, make_config
 
 
@@ -52,7 +52,7 @@ def test_blocks_and_windows_equal_the_whole_series(monkeypatch: pytest.MonkeyPat
     series, norm = make_series(), FeatureNorm(5)
     fit_norm(norm, series, 2)
     whole = norm(series.read(0, 0, 17))
-    monkeypatch.setattr("catena.tasks.lm.sound.series._BLOCK", 3)
+    monkeypatch.setattr("catena.tasks.lm.sound.model._BLOCK", 3)
     torch.testing.assert_close(norm(series.read(0, 0, 17)), whole, atol=1e-5, rtol=1e-5)
     for first, n in ((-4, 6), (0, 17), (5, 3), (14, 9), (-3, 30)):
         found = series.window(0, first, n, norm)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from catena.errors import DataError, FormatError
-from catena.tasks.parse.constituency.constraints import BracketConstraint, check_given, crossing_spans, read_given
+from catena.tasks.parse.constituency.trees import BracketConstraint, check_given, crossing_spans, read_given
 
 
 def given(folder: Path, text: str) -> list[tuple[BracketConstraint, ...]]:

@@ -14,9 +14,8 @@ from catena.grammar.files import parse_grammar, read_grammar
 from catena.grammar.parse import CFGParser
 from catena.grammar.sparse import Beam
 from catena.tasks.parse.config import ConstrainedParseOptions as Options
-from catena.tasks.parse.constituency.constraints import BracketConstraint
 from catena.tasks.parse.constituency.grammar.task import SYMBOLS, GrammarTask, PCFGTask, WrittenGrammarTask
-from catena.tasks.parse.constituency.trees import NO_PARSE, bracketing
+from catena.tasks.parse.constituency.trees import NO_PARSE, BracketConstraint, bracketing
 from catena.tasks.parse.predict import ConstituencyPrediction
 from catena.tasks.runs import load_task
 from tests.tasks.parse.constituency.banks import grammar, model_config, sentence, trees

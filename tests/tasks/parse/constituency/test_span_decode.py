@@ -14,11 +14,9 @@ from catena.data.vocabulary import Labels
 from catena.errors import DataError
 from catena.tasks.options import RankedOptions
 from catena.tasks.parse.constituency.config import SpanParserConfig
-from catena.tasks.parse.constituency.constraints import BracketConstraint
-from catena.tasks.parse.constituency.span.decode import SpanDecoder, SpanLabels
+from catena.tasks.parse.constituency.span.decode import SpanDecoder, SpanLabels, best_trees
 from catena.tasks.parse.constituency.span.model import SpanScores
-from catena.tasks.parse.constituency.span.ranked import best_trees
-from catena.tasks.parse.constituency.trees import LabeledSpan, bracketing, phrases_to_tree
+from catena.tasks.parse.constituency.trees import BracketConstraint, LabeledSpan, bracketing, phrases_to_tree
 from catena.tasks.parse.predict import ConstituencyPrediction
 from tests.oracle.span_parses import Brackets, best_binary_form, weights_of_trees
 from tests.tasks.parse.constituency.banks import sentence

@@ -7,8 +7,7 @@ import torch
 
 from catena.tasks.parse.constituency.config import SpanParserConfig
 from catena.tasks.parse.constituency.span.model import SpanParser, build_span_parser
-from catena.tasks.word_inputs.encoding import WordBatch, WordEncoding
-from catena.tasks.word_inputs.sentences import Sentence
+from catena.tasks.word_inputs.encoding import Sentence, WordBatch, WordEncoding
 
 SENTENCES = [Sentence(("a", "b", "c", "d")), Sentence(("d", "a"))]
 SMALL = {

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from catena.data.readers.brackets import read
 from catena.data.vocabulary import Labels
-from catena.tasks.parse.constituency.constraints import BracketConstraint
-from catena.tasks.parse.constituency.span.trees import (
+from catena.tasks.parse.constituency.span.model import (
     allowed_labels,
     chain_names,
     gold_trees,
@@ -21,7 +20,7 @@ from catena.tasks.parse.constituency.span.trees import (
     log_probabilities,
     margin_losses,
 )
-from catena.tasks.parse.constituency.trees import tree_to_phrases
+from catena.tasks.parse.constituency.trees import BracketConstraint, tree_to_phrases
 from tests.oracle.span_parses import Brackets, largest_margin, weights_of_trees
 
 

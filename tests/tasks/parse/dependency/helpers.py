@@ -14,8 +14,7 @@ from catena.randomness import Randomness
 from catena.tasks.base import Origin
 from catena.tasks.neural import NetworkTraining
 from catena.tasks.parse.config import ParseConfig
-from catena.tasks.parse.dependency.loss import GoldDependencyTrees
-from catena.tasks.parse.dependency.model import ArcScores, Biaffine
+from catena.tasks.parse.dependency.model import ArcScores, Biaffine, GoldDependencyTrees
 from catena.tasks.parse.dependency.task import DependencyTask
 from catena.tasks.pretrained import Pretrained
 from catena.tasks.runs import load_task

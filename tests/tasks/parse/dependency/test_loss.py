@@ -8,7 +8,7 @@ import math
 import pytest
 import torch
 
-from catena.tasks.parse.dependency import loss as losses
+from catena.tasks.parse.dependency import model as losses
 from catena.tasks.parse.dependency.config import BiaffineParserConfig
 from catena.tasks.parse.dependency.model import ArcScores
 from tests.oracle.dependency import all_heads

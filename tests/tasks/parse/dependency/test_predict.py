@@ -18,8 +18,7 @@ from catena.errors import ConfigError, DataError, FormatError
 from catena.tasks.parse.config import ConstrainedParseOptions
 from catena.tasks.parse.data import DependencyExample
 from catena.tasks.parse.dependency.task import DependencyTask
-from catena.tasks.parse.evaluation import DependencyEvaluation
-from catena.tasks.parse.predict import DependencyPrediction
+from catena.tasks.parse.predict import DependencyEvaluation, DependencyPrediction
 from catena.tasks.runs import train_run
 from catena.tasks.writing import to_json
 from catena.training.report import SilentReporter

@@ -16,7 +16,7 @@ from catena.randomness import Randomness
 from catena.tasks.base import EvaluationResult, Origin
 from catena.tasks.parse.config import ParseConfig
 from catena.tasks.parse.dependency.task import DependencyTask
-from catena.tasks.parse.evaluation import count_unseen
+from catena.tasks.parse.predict import count_unseen
 from catena.tasks.runs import resume_run, train_run
 from catena.tasks.sources import Sources
 from catena.training.report import SilentReporter

@@ -10,7 +10,7 @@ import pytest
 from catena.data.readers.conllu import NO_HEAD, find_head_problem
 from catena.errors import FormatError
 from catena.metrics.attachment import nonprojective_words
-from catena.tasks.parse.dependency.trees import UNKNOWN, crossing_fraction, get_heads, projectivize, require_heads
+from catena.tasks.parse.dependency.model import UNKNOWN, crossing_fraction, get_heads, projectivize, require_heads
 from tests.oracle.dependency import all_heads, is_tree
 from tests.tasks.parse.dependency.helpers import conllu
 

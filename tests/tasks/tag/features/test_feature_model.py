@@ -9,13 +9,12 @@ import pytest
 import torch
 
 from catena.randomness import Randomness
-from catena.tasks.tag.features.config import FeatureTaggerConfig
+from catena.tasks.tag.config import FeatureTaggerConfig
 from catena.tasks.tag.features.dictionary import FeatureDictionary
 from catena.tasks.tag.features.learners import build_learner
-from catena.tasks.tag.features.model import FeatureModel
+from catena.tasks.tag.features.model import FeatureModel, build_layout
 from catena.tasks.tag.features.templates import parse_templates
-from catena.tasks.tag.features.weights import build_layout
-from catena.tasks.word_inputs.sentences import Sentence
+from catena.tasks.word_inputs.encoding import Sentence
 
 LABELS = ("D", "N", "V")
 TEMPLATES = ("w[0]", "suffix1[0]", "w[-1]")

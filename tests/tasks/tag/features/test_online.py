@@ -10,7 +10,7 @@ import pytest
 
 from catena.errors import DivergedError
 from catena.randomness import Randomness
-from catena.tasks.tag.features.config import FeatureTaggerConfig
+from catena.tasks.tag.config import FeatureTaggerConfig
 from catena.tasks.tag.features.learners import BatchLearner, OnlineLearner, build_learner
 from catena.tasks.tag.features.likelihood import Likelihood
 from tests.oracle.feature_tagger import margin_loss, path_score

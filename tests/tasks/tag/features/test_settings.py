@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from catena.tasks.tag.config import TagConfig
-from catena.tasks.tag.features.config import FeatureTaggerConfig
+from catena.tasks.tag.config import FeatureTaggerConfig, TagConfig
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 
 from catena.errors import ImpossibleError
 from catena.randomness import Randomness
-from catena.tasks.tag.hmm.config import HmmTaggerConfig
+from catena.tasks.tag.config import HmmTaggerConfig
 from catena.tasks.tag.hmm.em import EmLearner, dense_layout, normalize_counts
 from catena.tasks.tag.hmm.model import HmmTables
 

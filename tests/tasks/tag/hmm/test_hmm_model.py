@@ -10,9 +10,8 @@ import pytest
 import torch
 
 from catena.errors import CheckpointError
-from catena.tasks.tag.hmm.model import HmmModel, HmmTables, best_names
-from catena.tasks.tag.hmm.symbols import HmmSymbols, word_shapes
-from catena.tasks.word_inputs.sentences import Sentence
+from catena.tasks.tag.hmm.model import HmmModel, HmmSymbols, HmmTables, best_names, word_shapes
+from catena.tasks.word_inputs.encoding import Sentence
 
 RARE = [f"{letter}running" for letter in "abcdef"]
 TEXT = [("the", "cat", "the"), ("cat",), tuple(RARE), ("X1",)]

@@ -12,8 +12,8 @@ from catena.kernels.bags import reference
 from catena.randomness import Randomness
 from catena.tasks.classify.config import ClassifyConfig
 from catena.tasks.classify.data import encode_labels
+from catena.tasks.classify.linear.data import StoredTexts
 from catena.tasks.classify.linear.features import VALUES, FeatureRows
-from catena.tasks.classify.linear.storage import StoredTexts
 from catena.training.stepwise import Learner
 
 _LOSSES = {

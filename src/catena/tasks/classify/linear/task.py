@@ -22,9 +22,10 @@ from catena.kernels.bags import reference
 from catena.tasks.base import BaseTask, Origin, Training, TrainResult, blocks
 from catena.tasks.classify.config import ClassifyConfig, ClassifyOptions
 from catena.tasks.classify.data import count_labels, describe_labels, describe_sizes, describe_unseen, fit_tokenizer
-from catena.tasks.classify.evaluation import ClassifyEvaluation, class_log_probs, predicted_ids
+from catena.tasks.classify.labels import TextInputs
 from catena.tasks.classify.linear.data import (
     PARTS,
+    StoredTexts,
     encode_parts,
     learn_features,
     match_symbols,
@@ -32,9 +33,7 @@ from catena.tasks.classify.linear.data import (
 )
 from catena.tasks.classify.linear.features import VALUES, BagFeatures, FeatureRows, load_features, needs_kernels
 from catena.tasks.classify.linear.learner import LinearLearner
-from catena.tasks.classify.linear.storage import StoredTexts
-from catena.tasks.classify.predict import ClassPrediction
-from catena.tasks.classify.texts import TextInputs
+from catena.tasks.classify.predict import ClassifyEvaluation, ClassPrediction, class_log_probs, predicted_ids
 from catena.tasks.config import LABELS, TOKENIZER
 from catena.tasks.sources import Sources
 from catena.training.report import Reporter, RunResult

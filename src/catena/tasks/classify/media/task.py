@@ -27,10 +27,8 @@ from catena.data.vocabulary import Labels
 from catena.errors import DataError
 from catena.randomness import Randomness
 from catena.tasks.base import DataParts, Origin, blocks
-from catena.tasks.classify.base import LabelTask
 from catena.tasks.classify.config import ClassifyConfig, ClassifyOptions
 from catena.tasks.classify.data import SAMPLES, count_labels, describe_unseen, encode_labels
-from catena.tasks.classify.loss import balanced_weights
 from catena.tasks.classify.media.data import (
     MediaExample,
     MediaRows,
@@ -39,7 +37,9 @@ from catena.tasks.classify.media.data import (
     split_files,
     split_key,
 )
+from catena.tasks.classify.model import balanced_weights
 from catena.tasks.classify.predict import ClassPrediction
+from catena.tasks.classify.task import LabelTask
 from catena.tasks.config import LABELS
 from catena.tasks.neural import Dataset, NetworkTraining, PlannedEpoch
 from catena.tasks.sources import Sources

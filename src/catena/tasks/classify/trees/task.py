@@ -28,16 +28,21 @@ from catena.tasks.base import DataParts, Origin
 from catena.tasks.classify.config import ClassifyConfig, ClassifyOptions
 from catena.tasks.classify.data import SAMPLES, describe_unseen, find_unseen
 from catena.tasks.classify.encoding import ClassifyEncoding, TokenEncoding
-from catena.tasks.classify.loss import LOSSES, balanced_weights
+from catena.tasks.classify.model import LOSSES, balanced_weights
 from catena.tasks.classify.tree_config import TreeClassifierConfig
-from catena.tasks.classify.trees.batch import NO_LABEL, EncodedTrees, Which, WordTrees, encode_shapes
-from catena.tasks.classify.trees.evaluation import TREE_METRICS, TreeEvaluation, polarity_classes
-from catena.tasks.classify.trees.model import TreeClassifier, build_tree_model
-from catena.tasks.classify.trees.predict import TreePrediction
-from catena.tasks.classify.trees.reading import TreeReader
-from catena.tasks.classify.trees.shape import TreeShape, relabel_tree
+from catena.tasks.classify.trees.data import TreeReader, TreeShape, relabel_tree
+from catena.tasks.classify.trees.model import (
+    NO_LABEL,
+    EncodedTrees,
+    TreeClassifier,
+    Which,
+    WordTrees,
+    build_tree_model,
+    encode_shapes,
+)
+from catena.tasks.classify.trees.predict import TREE_METRICS, TreeEvaluation, TreePrediction, polarity_classes
 from catena.tasks.neural import Dataset, NeuralTask
-from catena.tasks.word_vectors import initial_vectors
+from catena.tasks.pretrained import initial_vectors
 from catena.training.task import BatchLoss
 
 if TYPE_CHECKING:

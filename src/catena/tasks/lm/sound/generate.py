@@ -29,7 +29,7 @@ from catena.search.combine import Ensemble, shallow_fusion
 from catena.search.config import BaseSearchConfig, SampleConfig
 from catena.search.stepper import Stepper
 from catena.tasks.lm.sound.data import RecordingExample
-from catena.tasks.lm.sound.series import LocalSeries, StoredSeries, open_series
+from catena.tasks.lm.sound.model import LocalSeries, StoredSeries, open_series
 from catena.tasks.lm.sound.task import SoundLmTask
 
 SECONDS = 2.0

@@ -32,9 +32,15 @@ from catena.tasks.lm.sound.data import (
     read_parts,
     read_recording_files,
 )
-from catena.tasks.lm.sound.model import RecordingBatch, RecordingEncoding, RecordingEpoch, RecordingNetwork
+from catena.tasks.lm.sound.model import (
+    RecordingBatch,
+    RecordingEncoding,
+    RecordingEpoch,
+    RecordingNetwork,
+    fit_norm,
+    open_series,
+)
 from catena.tasks.lm.sound.predict import BITS_PER_SAMPLE, RecordingEvaluation, ScoredRecording
-from catena.tasks.lm.sound.series import fit_norm, open_series
 from catena.tasks.neural import Dataset, NetworkTraining, NeuralTask
 from catena.tasks.sources import Sources
 from catena.training.task import BatchLoss, EpochPlan

@@ -17,11 +17,16 @@ from catena.tasks.base import DataParts
 from catena.tasks.data_warnings import unseen_line
 from catena.tasks.parse.config import ParseConfig
 from catena.tasks.parse.constituency.config import ConstituencyParserConfig
-from catena.tasks.parse.constituency.constraints import BracketConstraint, read_given
-from catena.tasks.parse.constituency.trees import bracketing, clean_tree, flat, phrase_labels
+from catena.tasks.parse.constituency.trees import (
+    BracketConstraint,
+    bracketing,
+    clean_tree,
+    flat,
+    phrase_labels,
+    read_given,
+)
 from catena.tasks.parse.data import ParseExample, TreeExample
-from catena.tasks.parse.evaluation import ConstituencyEvaluation
-from catena.tasks.parse.predict import ConstituencyPrediction
+from catena.tasks.parse.predict import ConstituencyEvaluation, ConstituencyPrediction
 from catena.tasks.parse.task import O, ParseTask, describe_sizes
 
 if TYPE_CHECKING:

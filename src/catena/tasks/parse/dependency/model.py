@@ -1,4 +1,8 @@
-r"""A biaffine parser: a score for every arc between two words, and for every relation on it (Dozat & Manning 2017).
+r"""Heads of a sentence as integers: tests for trees, lifting of crossing arcs, and which trees can be trained on.
+
+``heads[i]`` is the head of word ``i + 1``; 0 is the root, and -1 means that the head is not known.
+
+A biaffine parser: a score for every arc between two words, and for every relation on it (Dozat & Manning 2017).
 
 .. math::
     a_{hm} = y_m^\top U x_h + u^\top x_h, \qquad
@@ -6,10 +10,30 @@ r"""A biaffine parser: a score for every arc between two words, and for every re
 
 where :math:`x` are vectors of words as heads and :math:`y` as dependents, each from its own layer over the encoder's
 states; :math:`x'` and :math:`y'` are those for relations. The root has a learned state.
+
+Losses of a dependency parser, one value for each sentence.
+
+With the score :math:`s(y)` of a tree, the sum of the scores of its arcs:
+
+===========  =========================================================================================================
+matrix_tree  :math:`\log \sum_{y'} e^{s(y')} - s(y)` over all trees (Koo et al. 2007)
+eisner       the same over projective trees
+head         :math:`-\sum_m \log \mathrm{softmax}_h(a_{hm})` at the head of each word, tree or not (Dozat & Manning)
+margin       :math:`\max_{y'} (s(y') + c(y', y)) - s(y)`, with a cost c for each word whose arc or relation differs
+             (Taskar et al. 2004; McDonald et al. 2005)
+===========  =========================================================================================================
+
+The first three add the negative log-probability of each word's relation given its arc; in the last, relations are part
+of the tree and of its score. If heads are not known, matrix_tree and eisner sum over all possible ones, and head skips
+the word.
+
+Sums and searches over trees run in CPU kernels. The scores of arcs (not those of relations) are copied from a GPU: they
+are few, and no loop over words runs there.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -17,12 +41,97 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from catena.data.examples import ConlluSentence
 from catena.encoders.dropout import Dropout
 from catena.encoders.init import orthogonal_
+from catena.errors import FormatError
+from catena.metrics.attachment import DependencyArc, nonprojective_words
+from catena.structure.dependency import ArcConstraint, DependencyDistribution
+from catena.structure.nonprojective import NonProjectiveTree
+from catena.structure.projective import ProjectiveTree
 from catena.tasks.parse.dependency.config import BiaffineParserConfig
+from catena.tasks.pretrained import WordVectorRows
 from catena.tasks.word_inputs.encoding import WordBatch, WordEncoding
 from catena.tasks.word_inputs.model import SentenceEncoder, build_sentence_encoder
-from catena.tasks.word_vectors import WordVectorRows
+
+UNKNOWN = -1
+
+
+def get_heads(sentence: ConlluSentence) -> list[int]:
+    """The heads of the words; -1 for ``_`` in the file."""
+    return [UNKNOWN if word.head == "_" else int(word.head) for word in sentence.words]
+
+
+def projectivize(heads: Sequence[int]) -> list[int]:
+    """A projective tree close to this one.
+
+    The shortest crossing arc is moved to the head of its head until no arcs cross (Nivre & Nilsson 2005, section 2).
+    """
+    found = list(heads)
+    while crossing := nonprojective_words(found):
+        word = min(crossing, key=lambda word: (abs(word - found[word - 1]), word))
+        found[word - 1] = found[found[word - 1] - 1]
+    return found
+
+
+def crossing_fraction(trees: Iterable[list[int]]) -> float:
+    """The fraction of the arcs of trees that cross others. Trees with unknown heads do not count."""
+    known = [heads for heads in trees if UNKNOWN not in heads]
+    return sum(len(nonprojective_words(heads)) for heads in known) / max(1, sum(map(len, known)))
+
+
+def word_location(sentence: ConlluSentence, word: int) -> str:
+    """The location of a word, such as ``train.conllu:17``."""
+    row = next(i for i, row in enumerate(sentence.rows) if row.id == str(word))
+    return f"{sentence.location.file}:{sentence.location.line + row}"
+
+
+def require_heads(sentence: ConlluSentence) -> list[int]:
+    """The heads of a gold tree. Raise FormatError if a word has none."""
+    heads = get_heads(sentence)
+    if UNKNOWN in heads:
+        word = heads.index(UNKNOWN) + 1
+        raise FormatError(
+            f"{word_location(sentence, word)}: word {word} ({sentence.words[word - 1].form!r}) has no head, but gold "
+            f"trees need one for every word. Fill the column HEAD."
+        )
+    return heads
+
+
+def to_arcs(sentence: ConlluSentence, heads: Sequence[int], relations: Sequence[str]) -> list[DependencyArc]:
+    """A tree in the representation of the metrics, with the tags and features of the sentence."""
+    rows = zip(sentence.words, heads, relations, strict=True)
+    return [DependencyArc(head, relation, word.upos, word.feats) for word, head, relation in rows]
+
+
+def known_relations(sentence: ConlluSentence) -> list[str]:
+    """The relations of the words with a known head."""
+    return [word.deprel for word in sentence.words if word.deprel != "_" and word.head != "_"]
+
+
+def reason_to_drop(heads: list[int], max_length: int, model: BiaffineParserConfig) -> str | None:
+    """Why a sentence with these heads cannot be trained on; None if it can."""
+    if len(heads) > max_length:
+        return f"longer than max_length={max_length}"
+    if all(head == UNKNOWN for head in heads):
+        return "without any head"
+    if UNKNOWN not in heads:
+        return None
+    if model.loss == "margin":
+        return "without all heads, which loss = margin needs"
+    if model.loss == "eisner" and not _may_be_projective(heads, model.single_root):
+        return "partly annotated with crossing arcs, which loss = eisner cannot use"
+    return None
+
+
+def _may_be_projective(heads: list[int], single_root: bool) -> bool:
+    n = len(heads) + 1
+    given = ArcConstraint.partial(torch.tensor([heads]))
+    tree = ProjectiveTree(torch.zeros(1, n, n), single_root=single_root, constraint=given, on_infeasible="-inf")
+    return bool(tree.log_partition().isfinite())
+
+
+# --- the network ------------------------------------------------------------------------------------------------------
 
 
 class Biaffine(nn.Module):
@@ -126,3 +235,81 @@ def build_parser(
     """A parser with random weights."""
     encoder = build_sentence_encoder(settings, encoding, vectors)
     return BiaffineParser(settings, encoder, n_relations)
+
+
+# --- losses -----------------------------------------------------------------------------------------------------------
+
+
+KINDS: dict[str, Callable[..., DependencyDistribution]] = {
+    "projective": ProjectiveTree,
+    "nonprojective": NonProjectiveTree,
+}
+
+
+@dataclass(frozen=True)
+class GoldDependencyTrees:
+    """The gold heads and relations; -1 if they are not known, and at padding.
+
+    ``whole`` is True if every word of the batch has a head.
+    """
+
+    heads: Int[Tensor, "b t"]
+    relations: Int[Tensor, "b t"]
+    whole: bool
+
+
+def sentence_losses(settings: BiaffineParserConfig, scores: ArcScores, gold: GoldDependencyTrees) -> Float[Tensor, "b"]:
+    """The loss of each sentence."""
+    if settings.loss == "margin":
+        return margin_losses(settings, scores, gold)
+    if settings.loss == "head":
+        arcs = head_losses(scores, gold)
+    else:
+        kind = "projective" if settings.loss == "eisner" else "nonprojective"
+        arcs = tree_losses(kind, settings.single_root, scores, gold)
+    return arcs + relation_losses(scores, gold)
+
+
+def head_losses(scores: ArcScores, gold: GoldDependencyTrees) -> Float[Tensor, "b"]:
+    """Negative log-probability of the head of each word, independently of the other words."""
+    nodes = torch.arange(scores.arcs.shape[-1], device=scores.arcs.device)
+    there = (nodes <= scores.lengths[:, None])[:, :, None] & (nodes[:, None] != nodes)
+    log_probs = scores.arcs.float().masked_fill(~there, -torch.inf).log_softmax(1)[:, :, 1:]
+    picked = log_probs.gather(1, gold.heads.clamp_min(0)[:, None])[:, 0]
+    return -torch.where(gold.heads >= 0, picked, 0.0).sum(-1)
+
+
+def tree_losses(kind: str, single_root: bool, scores: ArcScores, gold: GoldDependencyTrees) -> Float[Tensor, "b"]:
+    """Negative log-probability of the known heads among all trees of a kind."""
+    heads = gold.heads.cpu()
+    tree = KINDS[kind](scores.arcs.float().cpu(), lengths=scores.lengths.cpu(), single_root=single_root)
+    right = tree.score(heads) if gold.whole else _given(tree, heads).log_partition()
+    return (tree.log_partition() - right).to(scores.arcs.device)
+
+
+def _given(tree: DependencyDistribution, heads: Tensor) -> DependencyDistribution:
+    assert isinstance(tree, ProjectiveTree | NonProjectiveTree)
+    return tree.given(ArcConstraint.partial(heads), "-inf")
+
+
+def relation_losses(scores: ArcScores, gold: GoldDependencyTrees) -> Float[Tensor, "b"]:
+    """Negative log-probability of the relation of each word with a known arc."""
+    logits = scores.relations_at(gold.heads).float()
+    targets = torch.where(gold.heads >= 0, gold.relations, -1)
+    losses = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-1, reduction="none")
+    return losses.reshape(targets.shape).sum(-1)
+
+
+def margin_losses(settings: BiaffineParserConfig, scores: ArcScores, gold: GoldDependencyTrees) -> Float[Tensor, "b"]:
+    """Hinge loss: the best tree with its cost, minus the gold tree. All heads must be known."""
+    arcs, known = scores.arcs.float(), gold.heads >= 0
+    index = gold.heads.clamp_min(0)[:, None]
+    at_right = scores.relations_at(gold.heads).float()  # b t k
+    right = arcs[:, :, 1:].gather(1, index)[:, 0] + at_right.gather(-1, gold.relations.clamp_min(0)[..., None])[..., 0]
+    # The best relation of each arc, with its cost; on the gold arc the gold relation has no cost.
+    free = F.one_hot(gold.relations.clamp_min(0), at_right.shape[-1])
+    best = scores.relations().float().amax(-1)[:, :, 1:] + settings.margin
+    best = best.scatter(1, index, (at_right + settings.margin * (1 - free)).amax(-1)[:, None])
+    rivals = F.pad(arcs[:, :, 1:] + best, (1, 0))
+    tree = KINDS[settings.trees](rivals.cpu(), lengths=scores.lengths.cpu(), single_root=settings.single_root)
+    return F.relu(tree.max().to(arcs.device) - torch.where(known, right, 0.0).sum(-1))

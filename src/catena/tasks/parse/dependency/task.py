@@ -26,29 +26,28 @@ from catena.tasks.neural import Dataset
 from catena.tasks.parse.config import ConstrainedParseOptions, ParseConfig
 from catena.tasks.parse.data import DependencyExample, ParseExample
 from catena.tasks.parse.dependency.config import BiaffineParserConfig
-from catena.tasks.parse.dependency.constraint import allowed_arcs
-from catena.tasks.parse.dependency.decode import DependencyDecoder, Parse
-from catena.tasks.parse.dependency.loss import GoldDependencyTrees, sentence_losses
-from catena.tasks.parse.dependency.model import BiaffineParser, build_parser
-from catena.tasks.parse.dependency.trees import (
+from catena.tasks.parse.dependency.decode import DependencyDecoder, Parse, allowed_arcs
+from catena.tasks.parse.dependency.model import (
     UNKNOWN,
+    BiaffineParser,
+    GoldDependencyTrees,
+    build_parser,
     crossing_fraction,
     get_heads,
     known_relations,
     projectivize,
     reason_to_drop,
     require_heads,
+    sentence_losses,
     to_arcs,
     word_location,
 )
-from catena.tasks.parse.evaluation import DependencyEvaluation, count_unseen
-from catena.tasks.parse.predict import DependencyPrediction, set_tree
+from catena.tasks.parse.predict import DependencyEvaluation, DependencyPrediction, count_unseen, set_tree
 from catena.tasks.parse.task import NeuralParseTask, ParseRows, describe_sizes
+from catena.tasks.pretrained import initial_vectors
 from catena.tasks.word_inputs.config import WordInputConfig
-from catena.tasks.word_inputs.encoding import WordBatch, WordEncoding
-from catena.tasks.word_inputs.sentences import to_sentence
+from catena.tasks.word_inputs.encoding import WordBatch, WordEncoding, to_sentence
 from catena.tasks.word_inputs.task import WordTask
-from catena.tasks.word_vectors import initial_vectors
 from catena.training.task import BatchLoss
 
 RELATIONS = "relations.json"

@@ -16,10 +16,10 @@ from jaxtyping import Float64, Int32
 from catena.errors import DivergedError
 from catena.kernels.features.cpu_online import CRF, MARGIN, MEMM, PERCEPTRON, SOFTMAX, learn_sentences
 from catena.randomness import Randomness
-from catena.tasks.tag.features.config import FeatureTaggerConfig
+from catena.tasks.tag.config import FeatureTaggerConfig
 from catena.tasks.tag.features.dictionary import FeatureIds
 from catena.tasks.tag.features.likelihood import Likelihood
-from catena.tasks.tag.features.weights import WeightLayout
+from catena.tasks.tag.features.model import WeightLayout
 from catena.training.quasi_newton import QuasiNewton
 from catena.training.stepwise import Learner
 

@@ -30,7 +30,7 @@ from catena.kernels.features.cpu_sums import (
     sum_tokens,
 )
 from catena.tasks.tag.features.dictionary import FeatureIds
-from catena.tasks.tag.features.weights import WeightLayout, pair_counts
+from catena.tasks.tag.features.model import WeightLayout, pair_counts
 
 _SummedOver = Literal["crf", "softmax", "memm"]
 

@@ -9,13 +9,11 @@ from catena.randomness import Randomness
 from catena.tasks.base import DataParts, Origin
 from catena.tasks.fitted import SteppedFit
 from catena.tasks.tag.chains import ChainTagTask, flat_tags
-from catena.tasks.tag.config import TagConfig
+from catena.tasks.tag.config import FeatureTaggerConfig, TagConfig
 from catena.tasks.tag.data import TaggedSentence, describe_parts, fit_tags
-from catena.tasks.tag.features.config import FeatureTaggerConfig
 from catena.tasks.tag.features.dictionary import FeatureDictionary
-from catena.tasks.tag.features.model import FeatureModel
+from catena.tasks.tag.features.model import FeatureModel, build_layout
 from catena.tasks.tag.features.templates import parse_templates
-from catena.tasks.tag.features.weights import build_layout
 from catena.tasks.tag.tag_set import TagSet
 
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from catena.data.examples import ConlluRow
 from catena.errors import ConfigError, DataError
 from catena.registry import did_you_mean
-from catena.tasks.word_inputs.sentences import Sentence
+from catena.tasks.word_inputs.encoding import Sentence
 
 _LONGEST_RUN = 4
 """Maximum length of a run of the same sign in a shape."""

@@ -18,11 +18,11 @@ from jaxtyping import Float64, Int32, Int64
 
 from catena.errors import ImpossibleError
 from catena.randomness import Randomness
+from catena.tasks.tag.config import HmmTaggerConfig
 from catena.tasks.tag.features.dictionary import FeatureIds
 from catena.tasks.tag.features.learners import FeatureLearner
 from catena.tasks.tag.features.likelihood import expectations, split_shards
-from catena.tasks.tag.features.weights import WeightLayout
-from catena.tasks.tag.hmm.config import HmmTaggerConfig
+from catena.tasks.tag.features.model import WeightLayout
 from catena.tasks.tag.hmm.model import HmmTables
 
 

@@ -11,12 +11,10 @@ from catena.randomness import Randomness
 from catena.tasks.base import DataParts, Origin
 from catena.tasks.fitted import SteppedFit
 from catena.tasks.tag.chains import ChainTagTask, flat_tags
-from catena.tasks.tag.config import TagConfig
+from catena.tasks.tag.config import HmmTaggerConfig, TagConfig
 from catena.tasks.tag.data import TaggedSentence, describe_parts, fit_tags
 from catena.tasks.tag.features.dictionary import sentence_blocks, sentence_starts
-from catena.tasks.tag.hmm.config import HmmTaggerConfig
-from catena.tasks.tag.hmm.model import HmmModel, best_names
-from catena.tasks.tag.hmm.symbols import HmmSymbols
+from catena.tasks.tag.hmm.model import HmmModel, HmmSymbols, best_names
 from catena.tasks.tag.tag_set import TagSet
 
 _NAMED_BY = 2000

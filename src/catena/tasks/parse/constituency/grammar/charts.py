@@ -25,8 +25,13 @@ from catena.grammar.forest import Forest
 from catena.grammar.parse import CFGParser
 from catena.grammar.ranking import rank_parses
 from catena.grammar.sparse import Bars, Beam, best_parse, expectations, fill_quickly, sampled_parse
-from catena.tasks.parse.constituency.constraints import BracketConstraint, crossing_spans
-from catena.tasks.parse.constituency.trees import UNKNOWN_TAG, phrases_to_tree, recall_phrases
+from catena.tasks.parse.constituency.trees import (
+    UNKNOWN_TAG,
+    BracketConstraint,
+    crossing_spans,
+    phrases_to_tree,
+    recall_phrases,
+)
 from catena.tasks.parse.predict import ParsedTree
 
 _Words = tuple[str, ...]

@@ -21,9 +21,10 @@ from catena.tasks.neural import Dataset
 from catena.tasks.parse.config import ConstrainedParseOptions, ParseConfig
 from catena.tasks.parse.constituency.config import SpanParserConfig
 from catena.tasks.parse.constituency.span.decode import SpanDecoder, SpanLabels
-from catena.tasks.parse.constituency.span.model import SpanParser, build_span_parser
-from catena.tasks.parse.constituency.span.trees import (
+from catena.tasks.parse.constituency.span.model import (
     GoldSpanTrees,
+    SpanParser,
+    build_span_parser,
     chain_names,
     gold_trees,
     label_ids,
@@ -35,10 +36,9 @@ from catena.tasks.parse.constituency.trees import tree_tags, tree_to_phrases
 from catena.tasks.parse.data import TreeExample
 from catena.tasks.parse.predict import ConstituencyPrediction
 from catena.tasks.parse.task import NeuralParseTask, ParseRows
-from catena.tasks.word_inputs.encoding import WordBatch, WordEncoding
-from catena.tasks.word_inputs.sentences import Sentence
+from catena.tasks.pretrained import initial_vectors
+from catena.tasks.word_inputs.encoding import Sentence, WordBatch, WordEncoding
 from catena.tasks.word_inputs.task import WordTask
-from catena.tasks.word_vectors import initial_vectors
 from catena.training.task import BatchLoss
 
 _SPANS_AT_ONCE = 400_000
