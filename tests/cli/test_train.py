@@ -15,8 +15,9 @@ import torch
 
 from catena.checkpoint import open_checkpoint, read_meta
 from catena.config import load
-from catena.errors import FormatError
+from catena.errors import DataError, FormatError
 from catena.tasks.classify.config import ClassifyConfig
+from catena.tasks.classify.linear.task import LinearTraining
 from catena.tasks.classify.task import ClassifyTask
 from catena.tasks.spec import detect_spec
 from tests.cli.conftest import NETWORK, TINY, Catena, environment, matches, rows, write_rows
@@ -287,6 +288,17 @@ def test_max_time_searches_for_a_model_and_keeps_other_options(catena: Catena, f
     assert catena("predict", "run", files / "train.tsv").code == 0
     named = catena("train", files / "train.tsv", "--max-time", "20s", *TINY, "-o", "named")
     assert "chosen" not in named.out
+
+
+def test_log_names_the_default_model_before_training_begins(
+    catena: Catena, files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*args: object, **options: object) -> None:
+        raise DataError("Training ended early. Train again.")
+
+    monkeypatch.setattr(LinearTraining, "train", fail)
+    assert catena("train", files / "train.tsv", "-o", "run").code == 1
+    assert "the default for" in Path("run/log.txt").read_text(encoding="utf-8")
 
 
 # --- folders ----------------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -118,7 +118,7 @@ def _generate_texts(options: GenerateCommand, search: BaseSearchConfig, model: L
     fused = None
     if options.fuse is not None:
         fused = FusionModel(open_language_model(options.fuse, options), options.fuse_weight)
-    prompts = _prompts(options, model)
+    prompts = _prompts(options, lambda file: _texts(model, file)) or ([""] if options.file is None else [])
     constraints = TextConstraints(options.include, options.exclude, options.regex)
     form = _form(options, model)
     writer = TextGenerator(model, search, constraints, fused, form=form, unknown=options.unknown)
@@ -174,11 +174,7 @@ def _generate_sounds(
     if options.fuse is not None:
         fused = SoundFusion(_sound_model(options.fuse, options), options.fuse_weight)
     generator = SoundGenerator(model, search, fused, speaker=options.speaker, condition=options.condition)
-    names = [
-        *options.prompts,
-        *options.prompt,
-        *(options.file.read_text(encoding="utf-8").split("\n") if options.file else []),
-    ]
+    names = _prompts(options, lambda file: file.read_text(encoding="utf-8").split("\n"))
     prompts: list[Path | None] = [Path(name) for name in names if name]
     found = [one for row in generator.write(prompts or [None], options.seed) for one in row]
     for i, one in enumerate(found, start=1):
@@ -267,10 +263,9 @@ def _writes_one(search: BaseSearchConfig) -> bool:
     return getattr(search, "n", 1) == getattr(search, "n_best", 1) == 1
 
 
-def _prompts(options: GenerateCommand, model: LmTask) -> list[str]:
-    if options.file is None:
-        return [*options.prompts, *options.prompt] or [""]
-    return [*options.prompts, *options.prompt, *_texts(model, options.file)]
+def _prompts(options: GenerateCommand, read: Callable[[Path], list[str]]) -> list[str]:
+    """The prompts of the command line, and then those that ``read`` finds in the file."""
+    return [*options.prompts, *options.prompt, *(read(options.file) if options.file is not None else [])]
 
 
 def _texts(model: LmTask, path: Path) -> list[str]:

@@ -20,7 +20,7 @@ from catena.tasks.runs import train_run
 from catena.tasks.spec import TaskSpec
 from catena.tasks.writing import to_json
 from catena.training.report import LinesReporter, Reporter, ReporterGroup, SilentReporter
-from catena.training.run import make_room, open_run
+from catena.training.run import make_room
 
 if TYPE_CHECKING:
     from catena.tasks.auto.table import Candidate
@@ -134,19 +134,17 @@ def print_result(trained: TrainResult, quiet: bool) -> None:
 def _one(plan: TrainRequest, config: Any, folder: Path) -> TrainResult:
     reporter = make_reporter(plan.options.quiet, plan.options.track, folder)
     try:
-        result = train_run(
+        return train_run(
             config,
             folder,
             reporter,
             init_from=plan.options.init_from,
             overwrite=plan.options.overwrite,
             command=plan.command,
+            notes=plan.chosen,
         )
     finally:
         reporter.close()
-    for line in plan.chosen:
-        open_run(folder).log(line)
-    return result
 
 
 def _parts(config: Any, seeds: int) -> Iterator[tuple[str, Any]]:

@@ -83,13 +83,13 @@ def train(
         note = reporter.note if reporter else (lambda words: None)
         search_model(spec, values, Path(output), config.training.max_seconds, note, source="train")
         return load(output)
-    reporter = reporter or SilentReporter()
+    reporter, line = reporter or SilentReporter(), ""
     if "model" not in given:
         values, line = default_values(spec, values)
         config = configs.parse(spec.config_class(), values, source="train")
         if line:
             reporter.note(line)
-    train_run(config, Path(output), reporter, overwrite=overwrite)
+    train_run(config, Path(output), reporter, overwrite=overwrite, notes=[line] if line else [])
     return load(output)
 
 

@@ -38,6 +38,7 @@ def train_run(
     overwrite: bool = False,
     command: Sequence[str] = (),
     examples: Mapping[str, Iterable[Any]] | None = None,
+    notes: Sequence[str] = (),
     is_trial: bool = False,
 ) -> TrainResult:
     """Train into a new run folder, from scratch or from the weights of an old run.
@@ -50,6 +51,7 @@ def train_run(
         overwrite: replace an existing folder.
         command: the command line, stored in the run.
         examples: the examples of ``train`` and optionally ``dev`` and ``test``, instead of the files of the config.
+        notes: lines for the log of the run, such as why this model was chosen.
         is_trial: neither score the test set nor fit baselines, which :func:`conclude_run` does later.
     """
     from catena.training.device import set_threads
@@ -82,6 +84,8 @@ def train_run(
         )  # fmt: skip
         if sources.counter.dropped:
             sources.counter.write(folder / _DROPPED)
+        for line in notes:
+            run.log(line)
         for warning in overlap_warnings(files, config.data.encoding):
             reporter.note(warning)
             run.log(warning)
