@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 
@@ -182,6 +182,15 @@ class PairFilesConfig(FilesConfig):
         """The columns of source and target that are set."""
         named = {"source": self.source_column, "target": self.target_column}
         return {role: column for role, column in named.items() if column is not None}
+
+
+M = TypeVar("M", bound=Config)
+
+
+def model_section(config: Any, section: type[M]) -> M:
+    """The section ``model`` of a config of the kind that a task is for."""
+    assert isinstance(config.model, section), f"{type(config.model).__name__} is not for this task"
+    return config.model
 
 
 class TaskConfig(Config):

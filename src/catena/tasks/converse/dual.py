@@ -25,6 +25,7 @@ from catena.randomness import Randomness
 from catena.retrieval.config import DualEncoderConfig
 from catena.retrieval.dual import DualEncoder, binary_loss, softmax_loss
 from catena.tasks.base import DataParts, Origin, TrainResult
+from catena.tasks.config import model_section
 from catena.tasks.converse.config import ConverseConfig, ConverseOptions
 from catena.tasks.converse.data import (
     DualEncoding,
@@ -149,7 +150,7 @@ class DualTask(NeuralTask[ConverseConfig, Exchange, ResponsePrediction, Converse
 
     def __init__(self, config: ConverseConfig, encoding: DualEncoding, network: DualEncoder) -> None:
         super().__init__(config, encoding, network)
-        self.settings, self.encoder = _settings(config), network
+        self.settings, self.encoder = model_section(config, DualEncoderConfig), network
         self._ranker = DualRanker(encoding, network, config.evaluation.texts_at_once)
 
     @property
@@ -193,7 +194,7 @@ class DualTask(NeuralTask[ConverseConfig, Exchange, ResponsePrediction, Converse
     @classmethod
     def fit_encoding(cls, config: ConverseConfig, train: Sequence[Exchange], origin: Origin) -> DualEncoding:
         tokenizer, texts = fit_tokenizer(config, train), distinct_texts(train)
-        vectors = _settings(config).embedding.vectors
+        vectors = model_section(config, DualEncoderConfig).embedding.vectors
         vocabulary = fit_vocabulary(config, tokenizer, texts, (TURN_SYMBOL,), vectors)
         rarity = inverse_document_frequency(vocabulary, tokenizer, texts)
         return DualEncoding(tokenizer, vocabulary, config.data.max_length, rarity)
@@ -206,7 +207,7 @@ class DualTask(NeuralTask[ConverseConfig, Exchange, ResponsePrediction, Converse
     def build_network(
         cls, config: ConverseConfig, encoding: DualEncoding, report: list[str] | None = None
     ) -> DualEncoder:
-        settings, n = _settings(config), len(encoding.vocabulary)
+        settings, n = model_section(config, DualEncoderConfig), len(encoding.vocabulary)
         matrix, known = initial_vectors(settings.embedding, encoding.vocabulary, report) or (None, None)
         embedding = build_embedding(settings.embedding, n, matrix=matrix, known=known)
         rarity = torch.zeros(n) if encoding.rarity is None else torch.from_numpy(encoding.rarity)
@@ -316,8 +317,3 @@ def _belongs(folder: Path, checkpoint: Checkpoint) -> bool:
         return json.loads((folder / _ABOUT).read_text(encoding="utf-8"))["checkpoint"] == checkpoint.folder.name
     except (OSError, ValueError, KeyError, TypeError):
         return False
-
-
-def _settings(config: ConverseConfig) -> DualEncoderConfig:
-    assert isinstance(config.model, DualEncoderConfig)
-    return config.model

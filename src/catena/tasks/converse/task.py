@@ -19,7 +19,7 @@ from catena.retrieval.config import BM25Config, TfidfConfig
 from catena.retrieval.mixing import fit_weights
 from catena.retrieval.terms import learn_terms, load_terms
 from catena.tasks.base import BaseTask, DataParts, EvaluationResult, Origin
-from catena.tasks.config import TOKENIZER
+from catena.tasks.config import TOKENIZER, model_section
 from catena.tasks.converse.config import NEXT_COMMANDS, ConverseConfig, ConverseOptions, RankerMixtureConfig
 from catena.tasks.converse.data import (
     USER_INPUT_LOCATION,
@@ -283,7 +283,7 @@ class MixtureTask(FittedRetrievalTask):
 
     @classmethod
     def fit(cls, config: ConverseConfig, parts: DataParts[Exchange], origin: Origin, progress: FitReporter) -> Self:
-        settings = _mixture_config(config)
+        settings = model_section(config, RankerMixtureConfig)
         models = [_load_model(Path(run), "cpu") for run in settings.runs]
         ranker = MixedRanker([model.ranker for model in models], settings.weights or [0.0] * len(models))
         if not ranker.searchers():
@@ -307,7 +307,7 @@ class MixtureTask(FittedRetrievalTask):
 
     @classmethod
     def load(cls, config: ConverseConfig, checkpoint: Checkpoint, device: str) -> Self:
-        settings, folder = _mixture_config(config), checkpoint.folder
+        settings, folder = model_section(config, RankerMixtureConfig), checkpoint.folder
         models = [_load_model(folder / _PARTS / str(i), device) for i in range(len(settings.runs))]
         ranker = MixedRanker([model.ranker for model in models], settings.weights)
         return cls(config, models, ranker, load_index(ranker, folder / INDEX))
@@ -319,7 +319,7 @@ class MixtureTask(FittedRetrievalTask):
             write_checkpoint(folder / _PARTS / str(i), model.tensors(), model.save_all)
 
     def _details(self) -> list[str]:
-        named = zip(_mixture_config(self.config).runs, self.ranker.weights, strict=True)
+        named = zip(model_section(self.config, RankerMixtureConfig).runs, self.ranker.weights, strict=True)
         return ["weights: " + ", ".join(f"{Path(run).name} {weight:.4f}" for run, weight in named)]
 
 
@@ -330,8 +330,3 @@ def _load_model(folder: Path, device: str) -> ConverseTask[Any]:
             f"model.runs must be runs of the task converse, got {str(folder)!r} of the task {model.name}. Remove it."
         )
     return model
-
-
-def _mixture_config(config: ConverseConfig) -> RankerMixtureConfig:
-    assert isinstance(config.model, RankerMixtureConfig)
-    return config.model

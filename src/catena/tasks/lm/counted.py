@@ -23,6 +23,7 @@ from catena.lm.ngram.binary import load_binary
 from catena.lm.ngram.packed import PackedNgrams
 from catena.lm.ngram.trie import NgramInfo
 from catena.tasks.base import Origin
+from catena.tasks.config import model_section
 from catena.tasks.fitted import FitReporter, FittedTask
 from catena.tasks.lm.config import LmConfig, LmMixtureConfig, LmOptions, NgramConfig
 from catena.tasks.lm.data import LmEncoding, TextPart, load_encoding, prepare_text
@@ -112,8 +113,7 @@ class NgramLmTask(FittedLmTask):
     def fit(cls, config: LmConfig, parts: Any, origin: Origin, progress: FitReporter) -> Self:
         from catena.lm.ngram.model import NgramModel  # loads compiled kernels, which networks do not need
 
-        settings, train, encoding = config.model, parts.train, parts.encoding
-        assert isinstance(settings, NgramConfig)
+        settings, train, encoding = model_section(config, NgramConfig), parts.train, parts.encoding
         model = NgramModel.train_ids(
             _with_progress(count_sequences(train, encoding), train.tokens, progress),
             encoding.vocabulary,
@@ -222,8 +222,7 @@ class MixtureLmTask(FittedLmTask):
         from catena.lm.mixture import LinearMixture, fit_weights
         from catena.tasks.lm.batches import text_log_probs
 
-        settings = config.model
-        assert isinstance(settings, LmMixtureConfig)
+        settings = model_section(config, LmMixtureConfig)
         encoding: LmEncoding = parts.encoding
         folders = [open_checkpoint(Path(one)).folder for one in settings.runs]
         models = _models(folders, encoding, settings)
@@ -243,11 +242,10 @@ class MixtureLmTask(FittedLmTask):
     def load(cls, config: LmConfig, checkpoint: Checkpoint, device: str) -> Self:
         from catena.lm.mixture import LinearMixture
 
-        assert isinstance(config.model, LmMixtureConfig)
-        encoding = load_encoding(checkpoint.folder, config.data.unit)
-        folders = [checkpoint.folder / _PARTS / str(i) for i in range(len(config.model.runs))]
-        models = _models(folders, encoding, config.model)
-        return cls(config, encoding, LinearMixture(models, config.model.weights), folders)
+        settings, encoding = model_section(config, LmMixtureConfig), load_encoding(checkpoint.folder, config.data.unit)
+        folders = [checkpoint.folder / _PARTS / str(i) for i in range(len(settings.runs))]
+        models = _models(folders, encoding, settings)
+        return cls(config, encoding, LinearMixture(models, settings.weights), folders)
 
     def save(self, folder: Path) -> None:
         super().save(folder)
@@ -261,8 +259,7 @@ def _common_encoding(config: LmConfig) -> LmEncoding:
     Raises:
         ConfigError: if the tokenizers, vocabularies or ``data.unit`` differ.
     """
-    assert isinstance(config.model, LmMixtureConfig)
-    runs = config.model.runs
+    runs = model_section(config, LmMixtureConfig).runs
     folders = [open_checkpoint(Path(run)).folder for run in runs]
     unit = configs.load(LmConfig, folders[0] / CONFIG).data.unit
     if unit != config.data.unit:

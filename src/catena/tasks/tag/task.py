@@ -16,6 +16,7 @@ from catena.structure.base import StructuredDistribution
 from catena.structure.chain import LinearChain
 from catena.structure.semimarkov import SemiMarkov
 from catena.tasks.base import DataParts, Origin
+from catena.tasks.config import model_section
 from catena.tasks.neural import Dataset
 from catena.tasks.pretrained import WordVectorRows, initial_vectors
 from catena.tasks.tag.base import TagTask
@@ -110,20 +111,25 @@ class NeuralTagTask(WordTask[TagConfig, TaggedSentence, TagPrediction, TagOption
     def fit_encoding(cls, config: TagConfig, train: Sequence[TaggedSentence], origin: Origin) -> TagEncoding:
         words = origin.pretrained.encoding.vocabulary if origin.pretrained else None
         sentences = (one.sentence for one in train)
-        return TagEncoding(fit_tags(config, train), WordEncoding.count(_settings(config).words, sentences, words))
+        return TagEncoding(
+            fit_tags(config, train),
+            WordEncoding.count(model_section(config, NeuralTaggerConfig).words, sentences, words),
+        )
 
     @classmethod
     def load_encoding(cls, config: TagConfig, folder: Path) -> TagEncoding:
-        return TagEncoding(TagSet.load(folder), WordEncoding.load(_settings(config).words, folder))
+        return TagEncoding(
+            TagSet.load(folder), WordEncoding.load(model_section(config, NeuralTaggerConfig).words, folder)
+        )
 
     @classmethod
     def build_network(cls, config: TagConfig, encoding: TagEncoding, report: list[str] | None = None) -> nn.Module:
-        settings = _settings(config)
+        settings = model_section(config, NeuralTaggerConfig)
         vectors = initial_vectors(settings.words.embedding, encoding.words.words, report)
         return build_model(settings, encoding.words, encoding.tags, vectors)
 
     def usable(self, example: TaggedSentence) -> TaggedSentence | str:
-        limited, settings = limit_length(self.config.data, example), _settings(self.config)
+        limited, settings = limit_length(self.config.data, example), model_section(self.config, NeuralTaggerConfig)
         if isinstance(limited, TaggedSentence) and settings.structure == "semimarkov":
             longest = max((end - begin for begin, end, _ in self.tags.spans(limited.tags)), default=0)
             if longest > settings.max_segment:
@@ -169,13 +175,8 @@ class NeuralTagTask(WordTask[TagConfig, TaggedSentence, TagPrediction, TagOption
         return [_shown(rows.examples[i], result.predicted[i]) for i in chosen]
 
     def describe(self, top: int) -> list[str]:
-        words, structure = len(self.encoding.words.words), _settings(self.config).structure
+        words, structure = len(self.encoding.words.words), model_section(self.config, NeuralTaggerConfig).structure
         return [*super().describe(top), f"{words:,} words, {self.n_parameters:,} parameters, structure {structure}"]
-
-
-def _settings(config: TagConfig) -> NeuralTaggerConfig:
-    assert isinstance(config.model, NeuralTaggerConfig)
-    return config.model
 
 
 def _shown(example: TaggedSentence, predicted: Sequence[str]) -> str:

@@ -15,6 +15,7 @@ from catena.data.batches import pad
 from catena.data.examples import ParallelText
 from catena.errors import DataError
 from catena.tasks.base import Origin
+from catena.tasks.config import model_section
 from catena.tasks.neural import Dataset, NetworkTraining, NeuralTask
 from catena.tasks.sources import Sources
 from catena.tasks.transduce.config import TransduceConfig, TransduceOptions
@@ -146,8 +147,7 @@ class EditTransduceTask(NetworkTransduceTask):
     def build_network(
         cls, config: TransduceConfig, encoding: Alphabets, report: list[str] | None = None
     ) -> EditTransducer:
-        assert isinstance(config.model, EditConfig)
-        return EditTransducer(config.model, len(encoding.source), len(encoding.target))
+        return EditTransducer(model_section(config, EditConfig), len(encoding.source), len(encoding.target))
 
 
 class SequenceTransduceTask(NetworkTransduceTask):
@@ -158,8 +158,7 @@ class SequenceTransduceTask(NetworkTransduceTask):
 
     @classmethod
     def build_network(cls, config: TransduceConfig, encoding: Alphabets, report: list[str] | None = None) -> nn.Module:
-        assert isinstance(config.model, SequenceTransducerConfig)
-        return build_network(config.model, encoding.source, encoding.target)
+        return build_network(model_section(config, SequenceTransducerConfig), encoding.source, encoding.target)
 
     @property
     def networks(self) -> Sequence[nn.Module]:

@@ -16,6 +16,7 @@ from catena.errors import DataError
 from catena.metrics.measure import Metric
 from catena.metrics.text_table import width
 from catena.tasks.base import BaseTask, DataParts, Origin, check_ensemble, check_text, first_ranked
+from catena.tasks.config import model_section
 from catena.tasks.fitted import FitReporter, FittedTask
 from catena.tasks.pairs import read_sources
 from catena.tasks.sources import Sources
@@ -270,10 +271,9 @@ class CountedTransduceTask(
         pairs = [tokenizer.pair(example) for example in parts.train]
         if isinstance(config.model, BaselineConfig):
             return cls(config, Baseline.train(pairs, config.model))
-        assert isinstance(config.model, JointConfig)
         from catena.transduction.joint import JointModel
 
-        return cls(config, JointModel.train(pairs, config.model, progress.note))
+        return cls(config, JointModel.train(pairs, model_section(config, JointConfig), progress.note))
 
     def n_tokens(self, parts: DataParts[ParallelText]) -> int:
         return sum(len(self.tokenizer.source(example.source)) for example in parts.train)
@@ -282,10 +282,9 @@ class CountedTransduceTask(
     def load(cls, config: TransduceConfig, checkpoint: Checkpoint, device: str) -> Self:
         if isinstance(config.model, BaselineConfig):
             return cls(config, Baseline.load(checkpoint.folder, config.model))
-        assert isinstance(config.model, JointConfig)
         from catena.transduction.joint import JointModel
 
-        return cls(config, JointModel.load(checkpoint.folder, config.model))
+        return cls(config, JointModel.load(checkpoint.folder, model_section(config, JointConfig)))
 
     def save(self, folder: Path) -> None:
         self.model.save(folder)

@@ -22,6 +22,7 @@ from catena.tasks.classify.config import ClassifyConfig
 from catena.tasks.classify.media.data import MediaRows
 from catena.tasks.classify.media.task import MediaBatch, MediaEncoding, MediaNetwork, MediaTask
 from catena.tasks.classify.media_config import PictureClassifierConfig
+from catena.tasks.config import model_section
 
 if TYPE_CHECKING:
     from catena.tasks.baselines.fitting import BaselineSuite
@@ -42,14 +43,14 @@ class PictureTask(MediaTask):
     ) -> tuple[Any, np.ndarray, np.ndarray]:
         require("PIL.Image", "vision", "reading pictures")
         cache = Path(config.data.cache) if use_cache and config.data.cache else None
-        images = decode_images(paths, _get_model(config).input, counter, cache=cache)
+        images = decode_images(paths, model_section(config, PictureClassifierConfig).input, counter, cache=cache)
         return images.pixels, images.files, images.files
 
     @classmethod
     def build_network(
         cls, config: ClassifyConfig, encoding: MediaEncoding, report: list[str] | None = None
     ) -> MediaNetwork:
-        model = _get_model(config)
+        model = model_section(config, PictureClassifierConfig)
         return MediaNetwork(ImageNetwork(model.encoder, (model.input.height, model.input.width), len(encoding.names)))
 
     def baselines(self) -> BaselineSuite:
@@ -72,7 +73,7 @@ class PictureTask(MediaTask):
     def augment_batch(self, rows: MediaRows, index: np.ndarray, epoch: int, randomness: Randomness) -> MediaBatch:
         indices = torch.from_numpy(index).to(self.device)
         uniforms = randomness.uniforms("augment", epoch, indices, N_IMAGE_UNIFORMS)
-        config = _get_model(self.config).augmentation
+        config = model_section(self.config, PictureClassifierConfig).augmentation
         return MediaBatch(augment_images(self._load_pixels(rows, index), uniforms, config, self._images.norm.mean))
 
     def _load_pixels(self, rows: MediaRows, index: np.ndarray) -> UInt8[Tensor, "b height width 3"]:
@@ -81,11 +82,6 @@ class PictureTask(MediaTask):
             images = DecodedImages(_as_array(rows), _indices(rows))
             self._store = rows, ImageStore(images, self.device)
         return self._store[1].batch(index)
-
-
-def _get_model(config: ClassifyConfig) -> PictureClassifierConfig:
-    assert isinstance(config.model, PictureClassifierConfig)
-    return config.model
 
 
 def _as_array(rows: MediaRows) -> np.ndarray:

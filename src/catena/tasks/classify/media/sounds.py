@@ -23,6 +23,7 @@ from catena.tasks.classify.config import ClassifyConfig
 from catena.tasks.classify.media.data import MediaRows
 from catena.tasks.classify.media.task import MediaBatch, MediaEncoding, MediaNetwork, MediaTask
 from catena.tasks.classify.media_config import SoundClassifierConfig
+from catena.tasks.config import model_section
 
 if TYPE_CHECKING:
     from catena.tasks.baselines.fitting import BaselineSuite
@@ -38,14 +39,14 @@ class SoundTask(MediaTask):
 
     def __init__(self, config: ClassifyConfig, encoding: MediaEncoding, network: MediaNetwork) -> None:
         super().__init__(config, encoding, network)
-        self._frames = build_frames(_get_model(config).input)
+        self._frames = build_frames(model_section(config, SoundClassifierConfig).input)
 
     @classmethod
     def decode_files(
         cls, config: ClassifyConfig, paths: Sequence[Path], counter: ReadCounter, *, use_cache: bool = False
     ) -> tuple[Any, np.ndarray, np.ndarray]:
         require("soundfile", "audio", "reading sounds")
-        model = _get_model(config)
+        model = model_section(config, SoundClassifierConfig)
         sounds = decode_sounds(paths, model.input.sample_rate, counter, max_seconds=model.max_seconds)
         return sounds, sounds.files, np.arange(len(sounds))
 
@@ -53,7 +54,7 @@ class SoundTask(MediaTask):
     def build_network(
         cls, config: ClassifyConfig, encoding: MediaEncoding, report: list[str] | None = None
     ) -> MediaNetwork:
-        model = _get_model(config)
+        model = model_section(config, SoundClassifierConfig)
         k = len(encoding.names)
         return MediaNetwork(build_sound_network(model.encoder, model.input, k, model.pooling, model.dropout))
 
@@ -70,7 +71,7 @@ class SoundTask(MediaTask):
 
     @property
     def sample_rate(self) -> int:
-        return _get_model(self.config).input.sample_rate
+        return model_section(self.config, SoundClassifierConfig).input.sample_rate
 
     def _length(self, content: np.ndarray) -> int:
         return len(content)
@@ -98,18 +99,13 @@ class SoundTask(MediaTask):
 
     def augment_batch(self, rows: MediaRows, index: np.ndarray, epoch: int, randomness: Randomness) -> MediaBatch:
         batch = self.load_batch(rows, index)
-        config = _get_model(self.config).augmentation
+        config = model_section(self.config, SoundClassifierConfig).augmentation
         if config == SoundAugmentationConfig():
             return batch
         assert batch.lengths is not None
         indices = torch.from_numpy(index).to(self.device)
         uniforms = randomness.uniforms("augment", epoch, indices, count_sound_uniforms(config))
-        silence = math.log(_get_model(self.config).input.floor)
+        silence = math.log(model_section(self.config, SoundClassifierConfig).input.floor)
         fill = self.sound_network.norm.mean
         changed = augment_sounds(batch.x, batch.lengths, uniforms, config, silence=silence, fill=fill)
         return MediaBatch(changed.features, changed.lengths)
-
-
-def _get_model(config: ClassifyConfig) -> SoundClassifierConfig:
-    assert isinstance(config.model, SoundClassifierConfig)
-    return config.model

@@ -41,6 +41,7 @@ from catena.tasks.classify.trees.model import (
     encode_shapes,
 )
 from catena.tasks.classify.trees.predict import TREE_METRICS, TreeEvaluation, TreePrediction, polarity_classes
+from catena.tasks.config import model_section
 from catena.tasks.neural import Dataset, NeuralTask
 from catena.tasks.pretrained import initial_vectors
 from catena.training.task import BatchLoss
@@ -76,7 +77,7 @@ class TreeTask(NeuralTask[ClassifyConfig, Tree, TreePrediction, ClassifyOptions]
         super().__init__(config, encoding, network)
         assert isinstance(encoding.texts, TokenEncoding)
         self.model, self.names, self.words = network, encoding.names, encoding.texts
-        self.reader = TreeReader(_settings(config), config.data, encoding.texts.tokenizer)
+        self.reader = TreeReader(model_section(config, TreeClassifierConfig), config.data, encoding.texts.tokenizer)
         self.sides = polarity_classes(config.evaluation.binary, encoding.names)
         self._loss = LOSSES[config.loss_kind]
         self._class_weights: Float[Tensor, " k"] | None = None
@@ -95,7 +96,7 @@ class TreeTask(NeuralTask[ClassifyConfig, Tree, TreePrediction, ClassifyOptions]
 
     @classmethod
     def read(cls, config: ClassifyConfig, path: Path, counter: ReadCounter, *, gold: bool = True) -> Iterator[Tree]:
-        reader = TreeReader(_settings(config), config.data, build_tokenizer(config.tokenizer))
+        reader = TreeReader(model_section(config, TreeClassifierConfig), config.data, build_tokenizer(config.tokenizer))
         for tree in reader.trees(path, counter, gold=gold):
             if gold and (reason := _why_not(reader.shape(tree))):
                 counter.drop(reason, tree.location, " ".join(tree.words()))
@@ -131,13 +132,13 @@ class TreeTask(NeuralTask[ClassifyConfig, Tree, TreePrediction, ClassifyOptions]
     @classmethod
     def fit_encoding(cls, config: ClassifyConfig, train: Sequence[Tree], origin: Origin) -> ClassifyEncoding:
         tokenizer = build_tokenizer(config.tokenizer)
-        reader = TreeReader(_settings(config), config.data, tokenizer)
+        reader = TreeReader(model_section(config, TreeClassifierConfig), config.data, tokenizer)
         shapes = [reader.shape(tree) for tree in train]
         tokens = reader.tokens(shapes)
         counted = ([tokens[word] for word in shape.words if word is not None] for shape in shapes)
         vocabulary = Vocabulary.count(counted, config.vocabulary)
         texts = TokenEncoding(tokenizer, vocabulary, config.data.max_length)
-        return ClassifyEncoding(texts, _count_labels(shapes, _settings(config)))
+        return ClassifyEncoding(texts, _count_labels(shapes, model_section(config, TreeClassifierConfig)))
 
     @classmethod
     def load_encoding(cls, config: ClassifyConfig, folder: Path) -> ClassifyEncoding:
@@ -148,7 +149,9 @@ class TreeTask(NeuralTask[ClassifyConfig, Tree, TreePrediction, ClassifyOptions]
         cls, config: ClassifyConfig, encoding: ClassifyEncoding, report: list[str] | None = None
     ) -> TreeClassifier:
         assert isinstance(encoding.texts, TokenEncoding)
-        vectors = initial_vectors(_settings(config).embedding, encoding.texts.vocabulary, report)
+        vectors = initial_vectors(
+            model_section(config, TreeClassifierConfig).embedding, encoding.texts.vocabulary, report
+        )
         return build_tree_model(config, encoding.texts.size, len(encoding.names), vectors)
 
     def encode(self, examples: Sequence[Tree], *, gold: bool = True) -> TreeRows:
@@ -278,11 +281,6 @@ class TreeTask(NeuralTask[ClassifyConfig, Tree, TreePrediction, ClassifyOptions]
                 return False
             waiting += node.children
         return True
-
-
-def _settings(config: ClassifyConfig) -> TreeClassifierConfig:
-    assert isinstance(config.model, TreeClassifierConfig)
-    return config.model
 
 
 def _why_not(shape: TreeShape) -> str | None:

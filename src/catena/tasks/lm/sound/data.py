@@ -26,6 +26,7 @@ from catena.data.roles import FILE, TEXT_COLUMNS, Role, find_column
 from catena.data.tables import TABLE_FORMATS
 from catena.errors import CatenaError, DataError, FormatError
 from catena.extras import require
+from catena.tasks.config import model_section
 from catena.tasks.lm.config import LmConfig, LmDataConfig
 from catena.tasks.lm.sound.config import WaveNetLMConfig
 from catena.tasks.sources import Sources
@@ -79,8 +80,7 @@ class RecordingRows:
 
 def get_model(config: LmConfig) -> WaveNetLMConfig:
     """The model section of a config of recordings."""
-    assert isinstance(config.model, WaveNetLMConfig)
-    return config.model
+    return model_section(config, WaveNetLMConfig)
 
 
 # --- the model --------------------------------------------------------------------------------------------------------

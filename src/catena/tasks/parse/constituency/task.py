@@ -14,6 +14,7 @@ from catena.draw.picture import Picture
 from catena.draw.tree import draw_tree
 from catena.errors import ConfigError
 from catena.tasks.base import DataParts
+from catena.tasks.config import model_section
 from catena.tasks.data_warnings import unseen_line
 from catena.tasks.parse.config import ParseConfig
 from catena.tasks.parse.constituency.config import ConstituencyParserConfig
@@ -50,8 +51,7 @@ class ConstituencyTask(ParseTask[Tree, ConstituencyPrediction, O]):
 
     @classmethod
     def from_tree(cls, config: ParseConfig, tree: Tree) -> TreeExample | Dropped:
-        assert isinstance(config.model, ConstituencyParserConfig)
-        clean = clean_tree(tree, config.model.functions)
+        clean = clean_tree(tree, model_section(config, ConstituencyParserConfig).functions)
         if clean is None or clean.word is not None:
             return Dropped(tree.location, "without a word" if clean is None else "with only a word", get_text(tree))
         return ParseExample(clean.words(), clean, tree.location)

@@ -21,6 +21,7 @@ from catena.draw.picture import Picture
 from catena.errors import DataError
 from catena.metrics.attachment import nonprojective_words
 from catena.tasks.base import DataParts, Origin, by_length, first_ranked
+from catena.tasks.config import model_section
 from catena.tasks.data_warnings import unseen_line
 from catena.tasks.neural import Dataset
 from catena.tasks.parse.config import ConstrainedParseOptions, ParseConfig
@@ -123,7 +124,7 @@ class DependencyTask(
     def from_input(cls, config: ParseConfig, example: ParseExample[Any], item: Any) -> DependencyExample:
         if isinstance(item, ConlluSentence):
             return replace(example, tree=item)
-        if columns := _settings(config).words.columns:
+        if columns := model_section(config, BiaffineParserConfig).words.columns:
             raise DataError(
                 f"this parser reads {', '.join(columns)} of each word, which plain text does not have. Give CoNLL-U "
                 f"with these columns filled, for example by a tagger."
@@ -140,7 +141,7 @@ class DependencyTask(
     def fit_encoding(
         cls, config: ParseConfig, train: Sequence[DependencyExample], origin: Origin
     ) -> DependencyEncoding:
-        settings = _settings(config).words
+        settings = model_section(config, BiaffineParserConfig).words
         words = origin.pretrained.encoding.vocabulary if origin.pretrained else None
         sentences = (to_sentence(example.tree, settings.columns) for example in train)
         relations = Labels.count(known_relations(example.tree) for example in train)
@@ -151,13 +152,13 @@ class DependencyTask(
 
     @classmethod
     def load_encoding(cls, config: ParseConfig, folder: Path) -> DependencyEncoding:
-        return DependencyEncoding.load(_settings(config).words, folder)
+        return DependencyEncoding.load(model_section(config, BiaffineParserConfig).words, folder)
 
     @classmethod
     def build_network(
         cls, config: ParseConfig, encoding: DependencyEncoding, report: list[str] | None = None
     ) -> BiaffineParser:
-        settings = _settings(config)
+        settings = model_section(config, BiaffineParserConfig)
         vectors = initial_vectors(settings.words.embedding, encoding.words.words, report)
         return build_parser(settings, encoding.words, len(encoding.relations), vectors)
 
@@ -281,14 +282,9 @@ class DependencyTask(
         ]
 
 
-def _settings(config: ParseConfig) -> BiaffineParserConfig:
-    assert isinstance(config.model, BiaffineParserConfig)
-    return config.model
-
-
 def _choose_trees(config: ParseConfig, encoding: DependencyEncoding) -> BiaffineParserConfig:
     """The options of the model, with the trees that suit the training data if they are not set."""
-    settings = _settings(config)
+    settings = model_section(config, BiaffineParserConfig)
     if settings.trees != "auto":
         return settings
     projective = settings.loss == "eisner" or encoding.crossing < _FEW_CROSSING

@@ -7,6 +7,7 @@ from typing import Self
 from catena.checkpoint import Checkpoint
 from catena.randomness import Randomness
 from catena.tasks.base import DataParts, Origin
+from catena.tasks.config import model_section
 from catena.tasks.fitted import SteppedFit
 from catena.tasks.tag.chains import ChainTagTask, flat_tags
 from catena.tasks.tag.config import FeatureTaggerConfig, TagConfig
@@ -26,7 +27,7 @@ class FeatureTagTask(ChainTagTask):
 
     @classmethod
     def load(cls, config: TagConfig, checkpoint: Checkpoint, device: str) -> Self:
-        settings, tags = _settings(config), TagSet.load(checkpoint.folder)
+        settings, tags = model_section(config, FeatureTaggerConfig), TagSet.load(checkpoint.folder)
         arrays = checkpoint.arrays()
         return cls(config, tags, FeatureModel.load(checkpoint.folder, settings.templates, settings.structure, arrays))
 
@@ -37,7 +38,7 @@ class _FeatureFit(SteppedFit):
     def __init__(self, config: TagConfig, parts: DataParts[TaggedSentence], randomness: Randomness) -> None:
         from catena.tasks.tag.features.learners import build_learner
 
-        self.config, self.settings = config, _settings(config)
+        self.config, self.settings = config, model_section(config, FeatureTaggerConfig)
         settings = self.settings
         self.tags = fit_tags(config, parts.train)
         templates = [one for one in parse_templates(settings.templates) if one.atoms or not one.pairs]
@@ -59,8 +60,3 @@ class _FeatureFit(SteppedFit):
         vector = self._learner.vector()
         model = FeatureModel(self.dictionary, self.layout, vector, self.settings.structure)
         return FeatureTagTask(self.config, self.tags, model)
-
-
-def _settings(config: TagConfig) -> FeatureTaggerConfig:
-    assert isinstance(config.model, FeatureTaggerConfig)
-    return config.model

@@ -9,6 +9,7 @@ import numpy as np
 from catena.checkpoint import Checkpoint
 from catena.randomness import Randomness
 from catena.tasks.base import DataParts, Origin
+from catena.tasks.config import model_section
 from catena.tasks.fitted import SteppedFit
 from catena.tasks.tag.chains import ChainTagTask, flat_tags
 from catena.tasks.tag.config import HmmTaggerConfig, TagConfig
@@ -40,8 +41,7 @@ class _HMMFit(SteppedFit):
     def __init__(self, config: TagConfig, parts: DataParts[TaggedSentence], randomness: Randomness) -> None:
         from catena.tasks.tag.hmm.em import EmLearner
 
-        assert isinstance(config.model, HmmTaggerConfig)
-        self.config, self.settings, self.train = config, config.model, parts.train
+        self.config, self.settings, self.train = config, model_section(config, HmmTaggerConfig), parts.train
         self.tag_set = fit_tags(config, parts.train)
         words = [one.sentence.words for one in parts.train]
         self.symbols = HmmSymbols.count(words, self.settings.minimum_count, self.settings.classes)

@@ -24,6 +24,7 @@ from catena.grammar.sparse import Beam
 from catena.grammar.word_classes import word_classes
 from catena.registry import nearest
 from catena.tasks.base import DataParts, Origin
+from catena.tasks.config import model_section
 from catena.tasks.fitted import FitReporter, FittedTask
 from catena.tasks.parse.config import ConstrainedParseOptions, ParseConfig
 from catena.tasks.parse.constituency.config import GrammarParserConfig, PCFGParserConfig
@@ -187,7 +188,7 @@ class PCFGTask(GrammarTask):
     def __init__(
         self, config: ParseConfig, grammar: Grammar, labels: dict[Nonterminal, tuple[str, ...]], rooted: bool
     ) -> None:
-        settings = _pcfg_settings(config)
+        settings = model_section(config, PCFGParserConfig)
         super().__init__(config, ChartParser(grammar, labels, self._restore, word_classes if settings.rare else None))
         self.labels, self.rooted = labels, rooted
         if settings.beam is not None:
@@ -218,7 +219,7 @@ class PCFGTask(GrammarTask):
     @classmethod
     def count(cls, config: ParseConfig, trees: Sequence[Tree]) -> Self:
         """Count the rules of trees."""
-        settings = _pcfg_settings(config)
+        settings = model_section(config, PCFGParserConfig)
         options = Induction(
             strip_functions=False,
             vertical=settings.vertical,
@@ -258,11 +259,6 @@ class PCFGTask(GrammarTask):
             raise CheckpointError(f"{folder / SYMBOLS} cannot be read ({error}). Copy the model again.") from None
 
 
-def _pcfg_settings(config: ParseConfig) -> PCFGParserConfig:
-    assert isinstance(config.model, PCFGParserConfig)
-    return config.model
-
-
 def _priors(charts: ChartParser) -> np.ndarray:
     """The log of the expected count of each symbol in a tree, from the weights of the rules; small if it is 0."""
     closed = charts.parser.best_rules
@@ -288,8 +284,8 @@ class WrittenGrammarTask(GrammarTask):
     n_parses_if_none = 0
 
     def __init__(self, config: ParseConfig, grammar: Grammar) -> None:
-        assert isinstance(config.model, GrammarParserConfig)
-        self.lowercase, self.counts_parses = config.model.lowercase, config.model.count
+        settings = model_section(config, GrammarParserConfig)
+        self.lowercase, self.counts_parses = settings.lowercase, settings.count
         labels = {symbol: (symbol.name,) for symbol in grammar.nonterminals}
         super().__init__(config, ChartParser(grammar, labels, lambda parse: parse.tree(), self._other_words))
 
@@ -309,8 +305,7 @@ class WrittenGrammarTask(GrammarTask):
 
     @classmethod
     def fit(cls, config: ParseConfig, parts: DataParts[TreeExample], origin: Origin, progress: FitReporter) -> Self:
-        assert isinstance(config.model, GrammarParserConfig)
-        paths, settings = [Path(path) for path in config.data.train], config.model
+        paths, settings = [Path(path) for path in config.data.train], model_section(config, GrammarParserConfig)
         rules = read_grammar(paths, style=settings.style, start=settings.start, encoding=config.data.encoding)
         task = cls(config, rules)
         progress.note(task.describe_size())

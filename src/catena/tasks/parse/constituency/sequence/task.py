@@ -30,6 +30,7 @@ from catena.seq2seq.base import EncoderDecoder, Source
 from catena.seq2seq.build import build_encoder_decoder
 from catena.seq2seq.sides import VocabularyInfo
 from catena.tasks.base import BaseTask, DataParts, Origin, by_length
+from catena.tasks.config import model_section
 from catena.tasks.neural import Dataset
 from catena.tasks.parse.config import ParseConfig, SequenceParseOptions
 from catena.tasks.parse.constituency.config import SequenceParserConfig
@@ -78,7 +79,11 @@ class SequenceTask(
         others: Sequence[EncoderDecoder] = (),
     ) -> None:
         super().__init__(config, encoding, network)
-        self.settings, self.words, self.symbols = _settings(config), encoding.words, encoding.symbols
+        self.settings, self.words, self.symbols = (
+            model_section(config, SequenceParserConfig),
+            encoding.words,
+            encoding.symbols,
+        )
         self.decoder, self.others = network, tuple(others)
 
     @property
@@ -89,7 +94,7 @@ class SequenceTask(
 
     @classmethod
     def fit_encoding(cls, config: ParseConfig, train: Sequence[TreeExample], origin: Origin) -> SequenceEncoding:
-        settings = _settings(config)
+        settings = model_section(config, SequenceParserConfig)
         words = SourceWords.count([example.words for example in train], settings.rare)
         return SequenceEncoding(words, TreeSymbols.count([example.tree for example in train], settings.tags))
 
@@ -103,7 +108,7 @@ class SequenceTask(
     ) -> EncoderDecoder:
         counts = [1] * len(encoding.symbols)  # adaptive layers are for large vocabularies
         sides = VocabularyInfo(len(encoding.words), counts, BEGIN, END, forbidden=(PAD, BEGIN))
-        return build_encoder_decoder(_settings(config).network, sides)
+        return build_encoder_decoder(model_section(config, SequenceParserConfig).network, sides)
 
     def usable(self, example: TreeExample) -> TreeExample | str:
         if (reason := reason_to_drop(self.config, example)) is not None:
@@ -241,8 +246,3 @@ class SequenceTask(
             f"{len(labels)} labels, {len(tags)} tags, {self.n_parameters:,} parameters",
             f"labels: {labels.describe(top)}",
         ]
-
-
-def _settings(config: ParseConfig) -> SequenceParserConfig:
-    assert isinstance(config.model, SequenceParserConfig)
-    return config.model

@@ -17,6 +17,7 @@ from catena.data.batches import pad
 from catena.data.examples import Tree
 from catena.data.vocabulary import Labels
 from catena.tasks.base import DataParts, Origin, by_length
+from catena.tasks.config import model_section
 from catena.tasks.neural import Dataset
 from catena.tasks.parse.config import ConstrainedParseOptions, ParseConfig
 from catena.tasks.parse.constituency.config import SpanParserConfig
@@ -77,7 +78,7 @@ class SpanTask(
 
     def __init__(self, config: ParseConfig, encoding: SpanEncoding, network: SpanParser) -> None:
         super().__init__(config, encoding, network)
-        self.settings, self.names, self.parser = _settings(config), encoding.names, network
+        self.settings, self.names, self.parser = model_section(config, SpanParserConfig), encoding.names, network
 
     # --- data ---------------------------------------------------------------------------------------------------------
 
@@ -89,15 +90,17 @@ class SpanTask(
         tops = Counter(tree.label for tree in trees)
         top = max(sorted(tops), key=tops.__getitem__)
         names = SpanLabels(chain_names(trees), Labels.count(map(tree_tags, trees)), top)
-        return SpanEncoding(WordEncoding.count(_settings(config).words, sentences, words), names)
+        return SpanEncoding(WordEncoding.count(model_section(config, SpanParserConfig).words, sentences, words), names)
 
     @classmethod
     def load_encoding(cls, config: ParseConfig, folder: Path) -> SpanEncoding:
-        return SpanEncoding(WordEncoding.load(_settings(config).words, folder), SpanLabels.load(folder))
+        return SpanEncoding(
+            WordEncoding.load(model_section(config, SpanParserConfig).words, folder), SpanLabels.load(folder)
+        )
 
     @classmethod
     def build_network(cls, config: ParseConfig, encoding: SpanEncoding, report: list[str] | None = None) -> SpanParser:
-        settings, names = _settings(config), encoding.names
+        settings, names = model_section(config, SpanParserConfig), encoding.names
         vectors = initial_vectors(settings.words.embedding, encoding.words.words, report)
         return build_span_parser(settings, encoding.words, len(names.chains) + 1, len(names.tags), vectors)
 
@@ -162,8 +165,3 @@ class SpanTask(
             f"{len(names.chains)} chains of labels, {len(names.tags)} tags, {self.n_parameters:,} parameters",
             f"labels: {names.chains.describe(top)}",
         ]
-
-
-def _settings(config: ParseConfig) -> SpanParserConfig:
-    assert isinstance(config.model, SpanParserConfig)
-    return config.model
