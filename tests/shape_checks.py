@@ -2,8 +2,8 @@
 
 jaxtyping and beartype check the arguments and the result of each call, which took half of the time of some tests. The
 verdict depends on classes, dtypes and shapes, so a call like one that passed is not checked again. Values without such
-a summary, such as dictionaries and iterators, are checked each time. A nested function, which jaxtyping prepares again
-each time that it is defined, is prepared once.
+a summary, such as deep lists, are checked each time. A nested function, which jaxtyping prepares again each time that
+it is defined, is prepared once.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import re
 import threading
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
+from collections.abc import Callable, Collection, Container, Hashable, Iterable, Iterator
 from enum import Enum
+from itertools import islice
 from types import CodeType, FunctionType
 from typing import Any, get_type_hints
 
@@ -22,7 +24,7 @@ import numpy as np
 from torch import Tensor
 
 LONG = 32
-"""Longer lists are checked each time, as a summary would cost as much. Longer texts are not one of a few choices."""
+"""Longer texts are not one of a few choices; longer tuples are not one of a fixed length."""
 
 DEEP = 3
 """Maximum nesting of lists. Deeper values are trees, whose top is all that beartype checks."""
@@ -54,66 +56,99 @@ class Reader:
         self.seen: dict[Hashable, set[Hashable]] = {}
         self._fn: FunctionType | None = fn
         self._typechecker = typechecker
-        self._returned = threading.local()
+        self._inner = threading.local()
         self._lock = threading.Lock()
+        code = fn.__code__
+        self._names = code.co_varnames[: code.co_argcount]
+        self._more = code.co_varnames[code.co_argcount + code.co_kwonlyargcount :][:1] or ("",)
 
     @functools.cached_property
-    def by_value(self) -> bool:
-        """Whether the check depends on the value of a number or text: literals, and sizes that name an argument."""
+    def by_value(self) -> Container[str]:
+        """The arguments of which the value is checked, and not the class only: choices, and sizes in other hints."""
         assert self._fn is not None
         try:
-            hints = str(get_type_hints(self._fn, include_extras=True))
+            hints = get_type_hints(self._fn, include_extras=True)
         except Exception:  # a name that only type checkers know
-            return True
-        return "Literal" in hints or "{" in hints[1:]
+            return _Everything()
+        sizes = re.findall(r"{(\w+)", str(hints)[1:])
+        return {*sizes, *(name for name, hint in hints.items() if "Literal" in str(hint))}
 
-    def read_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        for _ in range(_readings(*args, *kwargs.values())):
-            self._get_twins()[0](*args, **kwargs)
+    def summaries(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hashable | None:
+        """A summary of the arguments of a call of which some are checked by value; None if there is none."""
+        names = (*self._names, *self._more * (len(args) - len(self._names)))
+        found = [
+            (name, summary(x, name in self.by_value)) for name, x in (*zip(names, args, strict=False), *kwargs.items())
+        ]
+        return None if any(one is None for _, one in found) else tuple(found)
 
-    def read_result(self, out: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        self._returned.value = out
+    def call(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The result of ``fn``, which has the code of this reader, with a check of arguments and result."""
+        self._inner.call = fn
         try:
-            for _ in range(_readings(out)):
-                self._get_twins()[1](*args, **kwargs)
+            return self._get_checked()(*args, **kwargs)
         finally:
-            del self._returned.value
+            self._inner.__dict__.pop("call", None)
+
+    def check(self, out: Any, args: tuple[Any, ...], kwargs: dict[str, Any], start: int) -> None:
+        """Check a call of which the result is known, if ``start`` is 1 in those ways only that :meth:`call` did not."""
+        for result, *given in islice(_readings([out, *args, *kwargs.values()], bool(self.by_value)), start, None):
+            named = dict(zip(kwargs, given[len(args) :], strict=True))
+            self.call(_constant(result), tuple(given[: len(args)]), named)
 
     def remember(self, given: Hashable, found: Hashable) -> None:
         if len(self.seen) >= KEPT:
             self.seen.clear()
         self.seen.setdefault(given, set()).add(found)
 
-    def _get_twins(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    def _get_checked(self) -> Callable[..., Any]:
         with self._lock:  # cached_property has no lock of its own since Python 3.12
-            return self._twins
+            return self._checked
 
     @functools.cached_property
-    def _twins(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
-        """Two functions of the same signature: one returns a dummy, the other the result of the first."""
-        fn, returned = self._fn, self._returned
+    def _checked(self) -> Callable[..., Any]:
+        """A checked function of the same signature, which calls the function that :meth:`call` was given."""
+        fn, inner = self._fn, self._inner
         assert fn is not None
-        signature = inspect.signature(fn)
-        unsaid = signature.replace(return_annotation=inspect.Signature.empty)
 
-        def nothing(*args: Any, **kwargs: Any) -> None: ...
+        def given(*args: Any, **kwargs: Any) -> Any:
+            return inner.__dict__.pop("call")(*args, **kwargs)
 
-        def the_same(*args: Any, **kwargs: Any) -> Any:
-            return returned.value
-
-        twins = []
-        for body, said in ((nothing, unsaid), (the_same, signature)):
-            twin: Any = FunctionType(body.__code__, fn.__globals__, fn.__name__, None, body.__closure__)
-            twin.__qualname__, twin.__module__, twin.__signature__ = fn.__qualname__, fn.__module__, said
-            twins.append(prepared_by_jaxtyping(twin, typechecker=self._typechecker))
+        twin: Any = FunctionType(given.__code__, fn.__globals__, fn.__name__, None, given.__closure__)
+        twin.__qualname__, twin.__module__, twin.__signature__ = fn.__qualname__, fn.__module__, inspect.signature(fn)
         self._fn = None  # what the function holds is not ours to keep
-        return twins[0], twins[1]
+        return prepared_by_jaxtyping(twin, typechecker=self._typechecker)
 
 
-def _readings(*values: Any) -> int:
-    """How often a call is checked: beartype checks one random item of a list, and no similar call may follow."""
-    sizes = [len(x) for x in values if isinstance(x, (list, tuple))]
-    return 1 if not sizes or max(sizes) > LONG else 1 + 2 * max(sizes)
+def _constant(result: Any) -> Callable[..., Any]:
+    return lambda *_, **__: result
+
+
+class _Everything:
+    """Contains all names."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
+def _readings(values: list[Any], by_value: bool) -> Iterator[list[Any]]:
+    """Yield what is checked: beartype checks one random item of a list, and no similar call may follow.
+
+    So a list is followed by lists of one of its items, and a tuple, whose length may matter, is checked repeatedly.
+    """
+    mixed = [x if isinstance(x, (list, tuple)) and _is_mixed(x, by_value) else () for x in values]
+    for _ in range(1 + 2 * max((len(x) for x in mixed if isinstance(x, tuple)), default=0)):
+        yield values
+    for i, x in enumerate(mixed):
+        if isinstance(x, list):
+            for item in x:
+                yield [*values[:i], [item], *values[i + 1 :]]
+
+
+def _is_mixed(items: list[Any] | tuple[Any, ...], by_value: bool) -> bool:
+    if len(items) > LONG:
+        return False
+    found = {summary(x, by_value) for x in items}
+    return None in found or len(found) > 1
 
 
 def _reader_of(fn: FunctionType, typechecker: Any) -> Reader:
@@ -136,18 +171,17 @@ def _remembering(fn: FunctionType, reader: Reader) -> Callable[..., Any]:
         __tracebackhide__ = True
         if config.jaxtyping_disable:
             return fn(*args, **kwargs)
-        by_value = reader.by_value
-        if kwargs:
-            given = _summaries((*args, *kwargs.values()), tuple(kwargs), by_value)
+        if reader.by_value:
+            given = reader.summaries(args, kwargs)
+        elif kwargs:
+            given = _summaries((*args, *kwargs.values()), tuple(kwargs))
         else:
-            given = _summaries(args, None, by_value)
+            given = _summaries(args, None)
         passed = seen.get(given) if given is not None else None
-        if passed is None:
-            reader.read_arguments(args, kwargs)
-        out = fn(*args, **kwargs)
-        found = summary(out, by_value)
+        out = fn(*args, **kwargs) if passed is not None else reader.call(fn, args, kwargs)
+        found = summary(out, "return" in reader.by_value)
         if passed is None or found is None or found not in passed:
-            reader.read_result(out, args, kwargs)
+            reader.check(out, args, kwargs, start=int(passed is None))
             if given is not None and found is not None:
                 reader.remember(given, found)
         return out
@@ -168,6 +202,7 @@ def summary(x: Any, by_value: bool = True, within: int = 0) -> Hashable | None:
         rule = _rule(kind)
         if rule is None:
             _plain.add(kind)
+            _by_class.add(kind)
             return kind
         _rules[kind] = rule
     return rule(x, by_value, within)
@@ -177,6 +212,9 @@ Rule = Callable[[Any, bool, int], Hashable | None]
 _rules: dict[type, Rule] = {}
 _plain: set[type] = set()
 """Classes whose values all pass or fail the same checks."""
+
+_by_class: set[type] = {bool, int, str}
+"""These classes, and those whose values do so unless they are checked by value."""
 
 
 def _rule(kind: type) -> Rule | None:
@@ -188,24 +226,56 @@ def _rule(kind: type) -> Rule | None:
         return lambda x, by_value, _: (kind, x) if by_value else kind
     if kind is str:  # no choice is longer
         return lambda x, by_value, _: x if by_value and len(x) <= LONG else kind
-    if kind is list or issubclass(kind, tuple):
+    if issubclass(kind, str):
+        return lambda x, by_value, _: (kind, str(x)) if by_value else kind
+    if issubclass(kind, tuple):
         return lambda x, by_value, within: (
-            _summaries(x, kind, by_value, within + 1) if len(x) <= LONG and within < DEEP else None
+            _summaries(x, kind, by_value, within + 1) if len(x) <= LONG else _kinds(x, kind, by_value, within)
         )
+    if kind is list:
+        return lambda x, by_value, within: _kinds(x, kind, by_value, within)
+    if kind in (set, frozenset):
+        return lambda x, by_value, within: _one_kind(x, kind, by_value, within)
     if kind is dict:
-        return lambda x, by_value, within: (
-            _summaries([*x, *x.values()], kind, by_value, within + 1) if len(x) <= LONG and within < DEEP else None
-        )
-    if issubclass(kind, (Collection, Iterator)):
+        return _of_dict
+    if issubclass(kind, Collection):
         return lambda *_: None
-    return None
+    return None  # also for iterators, whose items no check can read
 
 
-def _summaries(values: Iterable[Any], kind: Hashable, by_value: bool, within: int = 0) -> Hashable | None:
+def _kinds(items: Collection[Any], kind: type, by_value: bool, within: int) -> tuple[type, frozenset[Any]] | None:
+    """A class and the different summaries of the items of a value of it, whose order and number no check reads."""
+    if not by_value:
+        kinds = set(map(type, items))
+        if len(kinds) <= 1 and kinds <= _by_class:
+            return kind, frozenset(kinds)
+    if len(items) > LONG or within >= DEEP:
+        return None
+    found = frozenset(summary(x, by_value, within + 1) for x in items)
+    return None if None in found else (kind, found)
+
+
+def _one_kind(items: Collection[Any], kind: type, by_value: bool, within: int) -> Hashable | None:
+    """The same, if all items are similar: beartype checks the first one of a set or dictionary."""
+    found = _kinds(items, kind, by_value, within)
+    return found if found and len(found[1]) <= 1 else None
+
+
+def _of_dict(x: dict[Any, Any], by_value: bool, within: int) -> Hashable | None:
+    keys, values = (_one_kind(items, dict, by_value, within) for items in (x, x.values()))
+    if keys and values:
+        return keys, values
+    return _summaries([*x, *x.values()], dict, by_value, within + 1) if len(x) <= LONG else None
+
+
+def _summaries(values: Iterable[Any], kind: Hashable, by_value: bool = False, within: int = 0) -> Hashable | None:
+    if within > DEEP:
+        return None
+    simple = _plain if by_value else _by_class
     found = [kind]
     for x in values:
         cls = type(x)
-        if cls in _plain:  # the two most frequent cases, of every call of every test
+        if cls in simple:  # the two most frequent cases, of every call of every test
             found.append(cls)
         elif cls is Tensor:
             found.append((x.dtype, x.shape))

@@ -24,6 +24,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import jaxtyping
 import pytest
 
 from catena.cli.main import COMMANDS, main
@@ -78,7 +79,7 @@ def setups(page: Path) -> list[str]:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     for part in ("train", "dev", "test"):
         shutil.copy(sample_path(f"assistant/{part}.tsv"), tmp_path)
     texts = [example.text for example in load_sample("dev")[:5]]
@@ -86,7 +87,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(TASKS, "_table", dict(TASKS._table))  # a page may register a task of its own
-    return tmp_path
+    jaxtyping.config.update("jaxtyping_disable", True)  # pages run as they do for their readers, and sooner
+    yield tmp_path
+    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 def name_of(path: Path) -> str:

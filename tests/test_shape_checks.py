@@ -80,19 +80,46 @@ def test_items_are_checked_wherever_they_are(more: int) -> None:
 
 
 def test_wrong_item_among_right_ones_is_found() -> None:
+    for place in range(10):
+        with refused:  # beartype checks a random item
+            first([1 if i == place else "a" for i in range(10)])
+
+
+def test_wrong_item_of_a_tuple_is_mostly_found() -> None:
     found = 0
     for place in range(10):
         try:
-            first([1 if i == place else "a" for i in range(10)])
+            first(tuple(1 if i == place else "a" for i in range(10)))
         except TypeError:
             found += 1
-    assert found >= 7  # of 10; one look at each would find one
+    assert found >= 7  # of 10; one check of each would find one
+
+
+def test_wrong_item_of_a_result_is_found() -> None:
+    @checked
+    def mapped(texts: list[str]) -> list[str]:
+        return [1 if text == "b" else text for text in texts]  # type: ignore[misc]
+
+    mapped(["a", "c"])
+    for _ in range(10):
+        with refused:
+            mapped([*"aaabaaaa"])
 
 
 def test_texts_that_are_choices_are_checked_by_their_value() -> None:
     first(["a"], "b")
     with refused:
         first(["a"], "c")
+
+
+def test_results_that_are_choices_are_checked_by_their_value() -> None:
+    @checked
+    def echo(text: str) -> Literal["a", "b"]:
+        return text  # type: ignore[return-value]
+
+    echo("a")
+    with refused:
+        echo("c")
 
 
 def test_functions_inside_functions_are_prepared_once_and_keep_what_is_theirs() -> None:
@@ -163,8 +190,18 @@ def test_values_that_a_check_distinguishes_have_different_summaries() -> None:
     found = [summary(x) for x in values]
     assert None not in found
     assert len(set(found)) == len(values)
-    for unknown in ({1}, iter([1]), [0] * (LONG + 1), [{1}], {1: {1}}, [[[[1]]]]):
+    for unknown in (range(2), [0] * (LONG + 1), {0, ""}, {0: range(2)}, [[[[1]]]]):
         assert summary(unknown) is None
+
+
+def test_lists_that_no_check_distinguishes_have_one_summary() -> None:
+    two, three = torch.zeros(2), torch.zeros(3)
+    one = [[["a"], ["a", ""]], ["a"], {"a"}, {"a": 1}, [two, three], ["a", None]]
+    other = [[["b"]] * 3, ["b"] * (LONG + 1), {"b", "c"}, {"b": 2, "c": 3}, [three, two, two], [None, "b", "c"]]
+    found = [summary(x, by_value=False) for x in one]
+    assert found == [summary(x, by_value=False) for x in other]
+    for different in ({0, ""}, ["a"] * LONG + [1], [[1]], [1], {1}, {1: 1}, [three], [None]):
+        assert summary(different, by_value=False) not in found
 
 
 def test_catena_is_imported_with_these_checks() -> None:
