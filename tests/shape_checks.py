@@ -64,7 +64,7 @@ class Reader:
 
     @functools.cached_property
     def by_value(self) -> Container[str]:
-        """The arguments of which the value is checked, and not the class only: choices, and sizes in other hints."""
+        """The arguments whose value is checked, and not only their class: choices, and sizes in other hints."""
         assert self._fn is not None
         try:
             hints = get_type_hints(self._fn, include_extras=True)
@@ -74,7 +74,7 @@ class Reader:
         return {*sizes, *(name for name, hint in hints.items() if "Literal" in str(hint))}
 
     def summaries(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hashable | None:
-        """A summary of the arguments of a call of which some are checked by value; None if there is none."""
+        """A summary of the arguments of a call if some are checked by value; None if there is none."""
         names = (*self._names, *self._more * (len(args) - len(self._names)))
         found = [
             (name, summary(x, name in self.by_value)) for name, x in (*zip(names, args, strict=False), *kwargs.items())
@@ -90,7 +90,7 @@ class Reader:
             self._inner.__dict__.pop("call", None)
 
     def check(self, out: Any, args: tuple[Any, ...], kwargs: dict[str, Any], start: int) -> None:
-        """Check a call of which the result is known, if ``start`` is 1 in those ways only that :meth:`call` did not."""
+        """Check a call whose result is known; if ``start`` is 1, only in the ways that :meth:`call` did not."""
         for result, *given in islice(_readings([out, *args, *kwargs.values()], bool(self.by_value)), start, None):
             named = dict(zip(kwargs, given[len(args) :], strict=True))
             self.call(_constant(result), tuple(given[: len(args)]), named)
