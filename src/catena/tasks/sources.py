@@ -50,6 +50,8 @@ class Sources(Generic[E]):
         self.family, self.config, self.given = family, config, {} if given is None else given
         self.has_test = has_test
         self.counter = ReadCounter()
+        self.n_shared = 0
+        """Number of examples in both train and dev, see ``data.train_on_dev``."""
 
     def __contains__(self, part: str) -> bool:
         return part in self.given or bool(self.paths(part))
@@ -82,6 +84,7 @@ class Sources(Generic[E]):
         splits = self.config.data.splits(has_dev="dev" in self, has_test="test" in self, seed=self.config.seed)
         keys, groups = list(map(self.family.split_key, train)), list(map(self.family.split_group, train))
         index = splits.rows(keys, groups, fold=getattr(self.config.data, "fold", None))
+        self.n_shared = len(index.train) + len(index.dev) + len(index.test) - len(train)
         parts = DataParts(
             [train[i] for i in index.train],
             self.keep_scorable(dev if "dev" in self else [train[i] for i in index.dev]),
@@ -109,7 +112,8 @@ class Sources(Generic[E]):
 
     def counts(self, parts: DataParts[Any]) -> str:
         """How many examples were read, used in these parts, and dropped."""
-        return self.counter.counts(len(parts.train) + len(parts.dev) + len(parts.test)).sentence()
+        n = len(parts.train) + len(parts.dev) + len(parts.test) - self.n_shared
+        return self.counter.counts(n).sentence()
 
     def check(self, part: str, n: int) -> None:
         """Raise DataError if a part has no example left."""

@@ -40,7 +40,8 @@ def counted(seconds: float, steps: int = 1, best_step: int = 1) -> Trial:
 def test_time_is_kept_only_for_what_training_again_needs() -> None:
     assert budget().for_training_again() == 40.0, "the best candidate is unknown"
     assert budget(counted(4.0)).for_training_again() == pytest.approx(3.0 + 1.3 * (1.0 + 4.0 / 0.8))
-    assert budget(counted(4.0, steps=8, best_step=4)).for_training_again() == pytest.approx(3.0 + 1.3 * (1.0 + 2.0 / 0.8))
+    half = counted(4.0, steps=8, best_step=4)
+    assert budget(half).for_training_again() == pytest.approx(3.0 + 1.3 * (1.0 + 2.0 / 0.8))
     assert budget(network(40)).for_training_again() == pytest.approx(3.0 + 3 * 1.3 * (1.0 + 1.0 + 5.0))
     assert budget(network(200)).for_training_again() == 40.0
 

@@ -345,7 +345,8 @@ class _Search:
             trial.status = "trained" if outcome.reason in ends else "converged"
         self._store()
         if trial.name == _AGAIN:
-            return self.note(f"{self.record.spent:.0f} of {self.record.seconds:.0f} s: trained again on train and dev")
+            again = "trained again on train and dev" if trial.scores else f"not trained again: {trial.note}"
+            return self.note(f"{self.record.spent:.0f} of {self.record.seconds:.0f} s: {again}")
         leader = self.record.leader
         tried = sum(one.status != "waiting" for one in self.record.trials)
         first = f"leader: {leader.name}" if leader else "none has a score yet"

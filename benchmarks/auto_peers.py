@@ -1,0 +1,191 @@
+"""Other libraries on the cells of benchmarks/auto.py: linear models of scikit-learn, fastText, CRFsuite and FLAML.
+
+    python benchmarks/auto_peers.py $CATENA_DATA -o OUT --peers sklearn [--only MR] [--sizes 500 all] [--minutes 1]
+
+scikit-learn chooses among TF-IDF features and penalties by cross-validation, fastText and FLAML search for as long as
+the cell, and CRFsuite chooses its penalties on a tenth of the training data. Models are then trained on all of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import itertools
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from auto import SETS, Cells, DataSet, write_files
+
+from catena.metrics.spans import span_f1, spans_of_tags
+
+PENALTIES = ((0.0, 0.01), (0.0, 0.1), (0.0, 1.0), (0.1, 0.01), (0.1, 0.1))
+Texts = tuple[list[str], list[str]]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("data", type=Path)
+    parser.add_argument("-o", "--output", type=Path, required=True)
+    parser.add_argument("--only", nargs="*", default=[], help="tasks or data sets")
+    parser.add_argument("--sizes", nargs="*", default=["500", "all"])
+    parser.add_argument("--minutes", type=float, default=1.0)
+    parser.add_argument("--peers", nargs="*", default=list(PEERS), choices=PEERS)
+    options = parser.parse_args()
+    options.output.mkdir(parents=True, exist_ok=True)
+    cells = Cells(options.output / "cells.jsonl")
+    for data, size, peer in itertools.product(SETS, options.sizes, options.peers):
+        if PEERS[peer][0] != data.task or (options.only and not {data.name, data.task} & set(options.only)):
+            continue
+        work = options.output / "work"
+        shutil.rmtree(work, ignore_errors=True)
+        work.mkdir()
+        train, test = write_files(data, size, options.data, work)
+        key = {"data": data.name, "size": size, "minutes": options.minutes, "model": peer}
+        cells.get(key, partial(measure, PEERS[peer][1], data, train[0], test[0], 60 * options.minutes))
+    cells.print_table()
+
+
+def measure(fit: Callable[..., float], data: DataSet, train: Path, test: Path, seconds: float) -> dict[str, object]:
+    began, before = time.monotonic(), time.process_time()
+    score = fit(data, train, test, seconds)
+    return {"score": score, "seconds": time.monotonic() - began, "cpu": time.process_time() - before}
+
+
+# --- texts ------------------------------------------------------------------------------------------------------------
+
+
+def read_texts(path: Path) -> Texts:
+    """The texts and labels of a file whose lines begin with the label."""
+    rows = [line.split(" ", 1) for line in path.read_text(encoding="utf-8").splitlines() if " " in line]
+    return [text for _, text in rows], [label for label, _ in rows]
+
+
+def fit_sklearn(data: DataSet, train: Path, test: Path, seconds: float) -> float:
+    """The best of eight linear models on TF-IDF features of words and characters, by five folds."""
+    linear = importlib.import_module("sklearn.linear_model")
+    svm = importlib.import_module("sklearn.svm")
+    text = importlib.import_module("sklearn.feature_extraction.text")
+    pipeline = importlib.import_module("sklearn.pipeline")
+    selection = importlib.import_module("sklearn.model_selection")
+    texts, labels = read_texts(train)
+    words = text.TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True)
+    characters = text.TfidfVectorizer(ngram_range=(2, 5), analyzer="char_wb", sublinear_tf=True)
+    found: list[tuple[float, Any]] = []
+    for vectorizer, kind in itertools.product((words, characters), (linear.LogisticRegression, svm.LinearSVC)):
+        for c in (0.3, 1.0, 3.0, 10.0):
+            both = pipeline.make_pipeline(vectorizer, kind(C=c, max_iter=1000))
+            found.append((selection.cross_val_score(both, texts, labels, cv=5).mean(), both))
+    best = max(found, key=lambda one: one[0])[1].fit(texts, labels)
+    return float(best.score(*read_texts(test)))
+
+
+def fit_fasttext(data: DataSet, train: Path, test: Path, seconds: float) -> float:
+    """fastText with its own search on a tenth of the training data."""
+    fasttext = importlib.import_module("fasttext")
+    texts, labels = read_texts(train)
+    lines = [f"__label__{label} {text}\n" for text, label in zip(texts, labels, strict=True)]
+    cut = len(lines) - len(lines) // 10
+    for name, part in (("rest", lines[:cut]), ("dev", lines[cut:])):
+        (train.parent / name).write_text("".join(part), encoding="utf-8")
+    model = fasttext.train_supervised(
+        str(train.parent / "rest"), autotuneValidationFile=str(train.parent / "dev"), autotuneDuration=int(seconds),
+        thread=2, verbose=0,
+    )  # fmt: skip
+    texts, labels = read_texts(test)
+    found = [model.f.predict(f"{text}\n", 1, 0.0, "strict")[0][1] for text in texts]
+    return sum(a == f"__label__{b}" for a, b in zip(found, labels, strict=True)) / len(labels)
+
+
+def fit_flaml(data: DataSet, train: Path, test: Path, seconds: float) -> float:
+    """FLAML on TF-IDF features of words."""
+    flaml = importlib.import_module("flaml")
+    text = importlib.import_module("sklearn.feature_extraction.text")
+    texts, labels = read_texts(train)
+    words = text.TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, max_features=20_000)
+    search = flaml.AutoML()
+    names = sorted(set(labels))
+    search.fit(
+        words.fit_transform(texts), [names.index(y) for y in labels], task="classification", time_budget=seconds,
+        metric="accuracy", estimator_list=["lgbm", "lrl1", "rf", "extra_tree"], n_jobs=2, verbose=0,
+    )  # fmt: skip
+    texts, labels = read_texts(test)
+    predicted = search.predict(words.transform(texts))
+    return sum(names[int(p)] == y for p, y in zip(predicted, labels, strict=True)) / len(labels)
+
+
+# --- tags -------------------------------------------------------------------------------------------------------------
+
+
+def read_tagged(data: DataSet, path: Path) -> list[list[tuple[str, str]]]:
+    """The words and tags of the sentences of a file in the format of CoNLL."""
+    column = 2 if "lemma" in data.options else 3
+    sentences = []
+    for block in path.read_text(encoding="utf-8").strip("\n").split("\n\n"):
+        rows = [line.split() if "\t" not in line else line.split("\t") for line in block.split("\n") if line[:1] != "#"]
+        if path.suffix == ".conllu":
+            sentences.append([(row[1], row[column]) for row in rows if row[0].isdigit()])
+        else:
+            sentences.append([(row[0], row[-1]) for row in rows if row])
+    return [sentence for sentence in sentences if sentence]
+
+
+def features(words: Sequence[str], i: int) -> list[str]:
+    """Words, affixes and shapes: those of CRFsuite's tutorials."""
+    word = words[i]
+    found = ["bias", f"word={word}", f"lower={word.lower()}", f"title={word.istitle()}", f"digit={word.isdigit()}"]
+    found += [f"suffix{n}={word[-n:]}" for n in (1, 2, 3, 4)] + [f"prefix{n}={word[:n]}" for n in (1, 2, 3)]
+    for offset in (-2, -1, 1, 2):
+        j = i + offset
+        found.append(f"{offset}={words[j].lower() if 0 <= j < len(words) else '-'}")
+    return found
+
+
+def fit_crfsuite(data: DataSet, train: Path, test: Path, seconds: float) -> float:
+    """CRFsuite with the penalties that are best on a tenth of the training data."""
+    pycrfsuite = importlib.import_module("pycrfsuite")
+
+    def learn(sentences: list[list[tuple[str, str]]], c1: float, c2: float) -> Any:
+        trainer = pycrfsuite.Trainer(verbose=False)
+        for sentence in sentences:
+            words = [word for word, _ in sentence]
+            trainer.append([features(words, i) for i in range(len(words))], [tag for _, tag in sentence])
+        trainer.set_params({"c1": c1, "c2": c2, "max_iterations": 100})
+        trainer.train(str(train.parent / "model"))
+        tagger = pycrfsuite.Tagger()
+        tagger.open(str(train.parent / "model"))
+        return tagger
+
+    def score(tagger: Any, sentences: list[list[tuple[str, str]]]) -> float:
+        gold = [[tag for _, tag in sentence] for sentence in sentences]
+        found = []
+        for sentence in sentences:
+            words = [word for word, _ in sentence]
+            found.append(tagger.tag([features(words, i) for i in range(len(words))]))
+        if data.metric == "f1":
+            return float(span_f1(spans_of_tags(gold), spans_of_tags(found)))
+        pairs = [(a, b) for x, y in zip(gold, found, strict=True) for a, b in zip(x, y, strict=True)]
+        return sum(a == b for a, b in pairs) / len(pairs)
+
+    sentences, began = read_tagged(data, train), time.monotonic()
+    cut = len(sentences) - len(sentences) // 10
+    tried = []
+    for c1, c2 in PENALTIES:
+        if not tried or time.monotonic() - began < seconds / 2:
+            tried.append((score(learn(sentences[:cut], c1, c2), sentences[cut:]), c1, c2))
+    _, c1, c2 = max(tried)
+    return score(learn(sentences, c1, c2), read_tagged(data, test))
+
+
+PEERS: dict[str, tuple[str, Callable[..., float]]] = {
+    "sklearn": ("classify", fit_sklearn),
+    "fasttext": ("classify", fit_fasttext),
+    "flaml": ("classify", fit_flaml),
+    "crfsuite": ("tag", fit_crfsuite),
+}
+
+if __name__ == "__main__":
+    main()
