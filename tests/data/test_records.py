@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from catena.data.reading import ReadCounter
 from catena.data.records import open_records, read_examples, read_pairs, read_records, read_texts
 from catena.data.roles import COMPOSED, FILE, ITEMS, LABEL, MISSING, TEXT, TITLE
+from catena.data.token_tables import read_columns
 from catena.errors import FormatError
 from tests.data.readers.writing import file_with, labels, texts
 
@@ -218,7 +219,41 @@ def test_rejected_examples_of_prodigy_are_dropped(tmp_path: Path) -> None:
     path = written(tmp_path, "".join(json.dumps(row) + "\n" for row in rows), "x.jsonl")
     counter = ReadCounter()
     assert len(list(read_examples(path, counter=counter))) == 8
-    assert [(d.location.line, d.reason) for d in counter.dropped] == [(4, "rejected in Prodigy")]
+    assert [(d.location.line, d.reason) for d in counter.dropped] == [(4, "rejected or ignored in Prodigy")]
+
+
+@pytest.mark.parametrize("answer", ["reject", "ignore"])
+def test_rejected_spans_and_labels_of_prodigy_are_dropped(tmp_path: Path, answer: str) -> None:
+    rows: list[dict[str, object]] = [
+        {"text": "Anna went to Rome", "spans": [{"start": 0, "end": 4, "label": "PER"}], "_task_hash": i, "answer": a}
+        for i, a in enumerate(["accept", answer, "accept"])
+    ]
+    path = written(tmp_path, "".join(json.dumps(row) + "\n" for row in rows), "spans.jsonl")
+    counter = ReadCounter()
+    assert len(list(read_columns(path, separator="spans", counter=counter))) == 2
+    assert [(d.location.line, d.reason) for d in counter.dropped] == [(2, "rejected or ignored in Prodigy")]
+    labels = [{"text": "t", "label": "a", "_input_hash": i, "answer": row["answer"]} for i, row in enumerate(rows)]
+    path = written(tmp_path, json.dumps(labels), "labels.json")
+    assert len(pairs_of(path)) == 2
+
+
+def test_ids_dates_and_constants_are_not_texts_or_labels(tmp_path: Path) -> None:
+    rows = [
+        f"2024-01-{day:02},R_{day},yes,{'good' if day % 3 else 'bad'},the answer number {day}" for day in range(1, 9)
+    ]
+    path = written(tmp_path, "\n".join(["Date,Id,Done,Q1,Q2", *rows, ""]))
+    assert pairs_of(path)[:3:2] == [("the answer number 1", ("good",)), ("the answer number 3", ("bad",))]
+
+
+def test_column_of_the_longest_texts_is_suggested(tmp_path: Path) -> None:
+    path = written(tmp_path, "Nr,A,B\n" + "".join(f"{i},some words {i},other and longer words {i}\n" for i in range(9)))
+    with pytest.raises(FormatError, match=r"--text-column B"):
+        pairs_of(path)
+
+
+def test_answers_in_other_files_are_values(tmp_path: Path) -> None:
+    path = written(tmp_path, '{"text": "t", "label": "a", "answer": "reject"}\n' * 3, "x.jsonl")
+    assert len(pairs_of(path)) == 3
 
 
 # --- columns ----------------------------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ from catena.data.values import (
     is_label_column,
     is_number,
     is_quantity,
+    mean_words,
     one_hot_columns,
     pair_by_values,
     repeats,
@@ -166,7 +167,10 @@ def _by_values(
     rest = [name for name in free if name not in taken and any(strings([lookup(row, name)]) for row in rows)]
     if "text" in wanted and "text" not in chosen:
         if "label" in wanted and "label" not in chosen:
-            both = text_and_label(rest, rows) if rest and (len(rest) == 2 or not has_header) else None
+            free = (
+                [name for name in rest if _may_be_text_or_label(name, rows)] if len(rest) > 2 and has_header else rest
+            )
+            both = text_and_label(free, rows) if free and (len(free) == 2 or not has_header) else None
             if both is not None and (not has_header or _repeats(both[1], rows)):
                 text, label = (ColumnChoice((name,), "values") for name in both)
                 return {**chosen, "text": text, "label": label}
@@ -181,6 +185,12 @@ def _by_values(
         if is_label and (not has_header or _repeats(rest[0], rows)):
             return {**chosen, "label": ColumnChoice((rest[0],), "values")}
     return chosen
+
+
+def _may_be_text_or_label(name: str, rows: _Rows) -> bool:
+    """Whether the values are not ids, dates or one constant."""
+    values = strings((lookup(row, name) for row in rows), MISSING)
+    return len(set(values)) > 1 and not is_id(values) and not is_date(values)
 
 
 def _repeats(name: str, rows: _Rows) -> bool:
@@ -225,7 +235,11 @@ def _missing(
 
 
 def _likely(role: Role, names: Sequence[str], rows: _Rows, chosen: Mapping[str, ColumnChoice]) -> str | None:
-    """The only other column whose values repeat like labels of the texts, for the label."""
+    """The column with the longest texts, or the only one whose values repeat like labels of the texts."""
+    if role.name == TEXT.name:
+        sizes = {name: mean_words(strings(lookup(row, name) for row in rows)) for name in names}
+        best = max(sizes, key=sizes.__getitem__)
+        return best if sizes[best] >= 2 else None
     if role.name != LABEL.name or TEXT.name not in chosen:
         return None
     text = chosen[TEXT.name].columns[0]

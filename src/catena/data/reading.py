@@ -12,15 +12,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from catena.data.examples import Example, SourceLocation, get_text
 from catena.data.files import shorten
+from catena.data.readers.delimited import NO_RECORDS, Row
 from catena.errors import DataError, FormatError
 from catena.files import atomic_write
-
-if TYPE_CHECKING:
-    from catena.data.readers.delimited import Row
 
 NOT_DECODED = "not decoded"
 """Why a picture or sound is dropped; the text of the example is then the error."""
@@ -188,19 +186,19 @@ class DamagedRecords:
         return FormatError(cause)
 
 
-def parse_rows(
-    rows: Iterable[Row], damaged: DamagedRecords, parse: Callable[[Row], T], *, skip: bool = True
-) -> Iterator[tuple[Row, T]]:
+def parse_rows(rows: Iterable[Row], damaged: DamagedRecords, parse: Callable[[Row], T]) -> Iterator[tuple[Row, T]]:
     """The rows with what ``parse`` makes of them, without those that are not records or are damaged.
 
     Args:
         rows: the rows of a table.
         damaged: counts the records, and lists those that are damaged or for which ``parse`` raises ValueError.
         parse: its ValueError has the reason to drop the record, and optionally the problem of the line.
-        skip: False counts rows with a problem of their values, such as empty ones, as damaged.
     """
     for row in rows:
-        if skip and row.problem is not None and not row.damaged:
+        if row.problem is not None and not row.damaged:
+            if row.problem in NO_RECORDS and damaged.counter is not None:
+                damaged.counter.saw()
+                damaged.counter.drop(row.problem, row.location, row.raw)
             continue
         damaged.saw()
         try:

@@ -87,7 +87,7 @@ class RecordFile:
                 counter.note(row.note, row.location, row.raw)
             if is_damaged and problem is not None:
                 damaged.add(row.location, problem, row.raw)
-            elif problem is None or (problem not in _NO_RECORDS and (keep_empty or counter is None)):
+            elif problem is None or (problem not in NO_RECORDS and (keep_empty or counter is None)):
                 yield record
             elif counter is not None:
                 counter.drop(problem, row.location, self._shown(row, record))
@@ -106,8 +106,6 @@ class RecordFile:
                 return Record(values, row.location), str(error), True
             if problem is None and role.required and not values[role.name]:
                 problem = row.short or no_value(role)
-        if "accept" in row.values and str(row.values.get("answer", "")).strip() in _REJECTED:
-            problem = REJECTED
         used = self._used
         others = {name: value for name, value in row.values.items() if name not in used}
         return Record(values, row.location, others), problem, False
@@ -191,10 +189,6 @@ def _common_parent(columns: Sequence[str]) -> str:
 
 
 _ONES = frozenset(("1", "1.0", "true", "True", "TRUE"))
-_REJECTED = frozenset(("reject", "ignore"))
-REJECTED = "rejected in Prodigy"
-_NO_RECORDS = (*NO_RECORDS, REJECTED)
-"""Reasons for which a row is not an example at all, so that it is skipped even if nothing is dropped."""
 _REASONS = {
     "text": EMPTY,
     "label": "without a label",

@@ -99,7 +99,7 @@ def _read_records(
         return _from_lists(left, right, classes) if kind == "lists" else from_spans(to_text(left) or "", right)
 
     damaged = DamagedRecords(table.path, counter, "Correct the tags.")
-    for row, rows in parse_rows(table.rows(None), damaged, parse, skip=False):
+    for row, rows in parse_rows(table.rows(None), damaged, parse):
         if rows:
             yield Columns(tuple(rows), row.location)
         elif counter is not None:

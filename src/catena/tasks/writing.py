@@ -57,8 +57,8 @@ class PredictionWriter:
 
 def _csv_line(cells: list[str]) -> str:
     buffer = io.StringIO()
-    csv.writer(buffer, lineterminator="").writerow(cells)
-    return buffer.getvalue()
+    csv.writer(buffer).writerow(cells)  # an empty line terminator would leave line breaks without quotes
+    return buffer.getvalue().removesuffix("\r\n")
 
 
 def _cell(value: Any) -> str:

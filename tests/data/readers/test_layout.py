@@ -124,3 +124,27 @@ def test_row_names_of_r_have_no_name() -> None:
 
 def test_text_without_delimiters_is_not_a_table() -> None:
     assert layout_of("just words\nand more\n", "") is None
+
+
+FORM = "Timestamp,How satisfied are you with the service that you received?,Please explain why\n"
+ANSWERS = "".join(
+    f"2024/03/0{day} 9:00:11 AM GMT+1,{'Yes' if day % 2 else 'No'},dirty tables {day}\n" for day in range(1, 8)
+)
+
+
+def test_questions_above_dates_are_a_header() -> None:
+    layout = layout_of(FORM + ANSWERS)
+    assert layout.header == 1
+    assert layout.names[2] == "Please explain why"
+    assert layout_of(ANSWERS).header is None
+    numbers = "".join(f"{i},{i % 2}.5,some words and more\n" for i in range(9))
+    assert layout_of(numbers).header is None
+    assert layout_of("which one,how much,what for\n" + numbers).header == 1
+
+
+def test_rows_of_qualtrics_below_the_names_are_not_records() -> None:
+    names = "StartDate,Q1,Q2\n"
+    texts = "Start Date,Overall rating,Please explain\n"
+    ids = '"{""ImportId"":""startDate""}","{""ImportId"":""QID1""}","{""ImportId"":""QID2""}"\n'
+    layout = layout_of(names + texts + ids + "2024-01-02,good,nice\n2024-01-03,bad,not nice\n")
+    assert (layout.names, layout.header, layout.start) == (("StartDate", "Q1", "Q2"), 1, 4)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import shutil
 from pathlib import Path
@@ -60,6 +62,12 @@ def test_probabilities_are_a_distribution_and_labels_their_argmax(run: Path) -> 
         assert found.probability == pytest.approx(row.max())
         assert sorted(found.probabilities) == list(model.labels)
         assert list(found.probabilities.values()) == sorted(row, reverse=True)
+
+
+def test_texts_with_line_breaks_are_one_record_of_csv(run: Path) -> None:
+    (prediction,) = load(run).predict(['wake me\nat "six", please'])
+    (row,) = csv.DictReader(io.StringIO(written(prediction, "csv"), newline=""))
+    assert (row["text"], row["label"]) == (prediction.text, prediction.label)
 
 
 def test_prediction_is_independent_of_the_batch(run: Path) -> None:

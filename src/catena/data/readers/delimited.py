@@ -180,8 +180,9 @@ def _quoted_record(
 
 EMPTY = "empty"
 """Reason for dropping a record without any value."""
-NO_RECORDS = ("above the header", "comments", "repeated header", "row count of psql")
-"""Reasons for dropping rows that are not records."""
+REJECTED = "rejected or ignored in Prodigy"
+NO_RECORDS = ("above the header", "comments", "repeated header", "row count of psql", REJECTED)
+"""Reasons for dropping rows that are not records, also where every record has an output."""
 
 
 @dataclass(slots=True)  # not frozen, which would make it three times as slow to create

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 from catena.data.pairing import is_above_sentences
 from catena.data.readers.delimited import Fields, TableLayout, split_records
-from catena.data.roles import known_roles, may_name_pair, names_pair, names_texts_and_ids
-from catena.data.values import is_number, is_wordy, mean_words, strings
+from catena.data.roles import MISSING, known_roles, may_name_pair, names_pair, names_texts_and_ids
+from catena.data.values import is_date, is_number, is_wordy, mean_words, strings
 
 _Lines = Sequence[tuple[int, str]]
 
@@ -21,6 +21,8 @@ MAX_TITLE_LINES = 10
 """Maximum number of lines above a header."""
 _SEPARATOR_LINE = re.compile(r'\ufeff?"?sep=(.)"?[ \r]*', re.IGNORECASE)
 _LONG_NAME = 40
+_FEW_ROWS = 5
+"""Number of rows below which the type of a column shows little."""
 _WIDE = " ||| "
 
 
@@ -165,9 +167,11 @@ def _names(record: Fields) -> list[str]:
 
 def with_header(found: TableCandidate, kind: str, named: Collection[str] = ()) -> TableCandidate:
     """The candidate with the names and the line of its header, if it has one."""
-    at = _find_named(found, named)
-    at = _find_header(found, kind) if at is None else at
     filled, width = found.filled, found.width
+    imported = _find_import_ids(found)
+    at = _find_named(found, named)
+    if at is None:
+        at = 0 if imported is not None else _find_header(found, kind)
     if at is None:
         first = next((r.line for r in filled if len(r.values) == width or not r.raw.startswith("#")), 1)
         names = tuple(str(j + 1) for j in range(width))
@@ -176,8 +180,15 @@ def with_header(found: TableCandidate, kind: str, named: Collection[str] = ()) -
     if len(header) == width - 1 and _begins_with_names([_names(one) for one in filled[at + 1 :]], width):
         header = ["", *header]  # R leaves out the name of the row names
     header += [""] * (width - len(header))
-    layout = replace(found.layout, names=_unique(header), header=filled[at].line, start=filled[at].line)
+    start = filled[at].line if imported is None else filled[imported].line + 1
+    layout = replace(found.layout, names=_unique(header), header=filled[at].line, start=start)
     return TableCandidate(layout, found.records)
+
+
+def _find_import_ids(found: TableCandidate) -> int | None:
+    """The index of the row of import ids, which Qualtrics writes below the names and the texts of the questions."""
+    rows = enumerate(found.filled[1:3], start=1)
+    return next((at for at, record in rows if all(cell.startswith('{"ImportId"') for cell in record.values)), None)
 
 
 def _begins_with_names(rows: Sequence[Sequence[str]], width: int) -> bool:
@@ -229,6 +240,8 @@ def _find_header(found: TableCandidate, kind: str) -> int | None:
 
 def _is_header(header: Sequence[str], body: Sequence[Sequence[str]], kind: str, width: int) -> bool:
     """Whether a first row has the names of columns rather than values."""
+    if _is_above_numbers_or_dates(header, body):
+        return True
     if abs(len(header) - width) > 1 or any(len(name) > _LONG_NAME for name in header):
         return False
     if names_pair(header) or names_texts_and_ids(header):
@@ -239,6 +252,25 @@ def _is_header(header: Sequence[str], body: Sequence[Sequence[str]], kind: str, 
     if len(set(roles.values())) > 1 or (roles and body and len(header) == width and (kind or width > 2)):
         return not _occurs_below(header, body)
     return bool(kind == "csv" or width > 2) and _is_unlike(header, body)
+
+
+def _is_above_numbers_or_dates(header: Sequence[str], body: Sequence[Sequence[str]]) -> bool:
+    """Whether a first row has words above a column of numbers or dates, and no value of any column below.
+
+    The names may be whole questions, as in tables of answers to a form.
+    """
+    rows = [row for row in body if len(row) == len(header)]
+    if len(rows) < _FEW_ROWS or len(header) < 3 or not all(header):
+        return False
+    columns = list(zip(*rows, strict=True))
+    if any(name in column for name, column in zip(header, columns, strict=True)):
+        return False
+    typed = [name for name, column in zip(header, columns, strict=True) if is_date(column) or _is_filled_number(column)]
+    return any(re.search(r"[^\W\d]", name) and name not in MISSING and not is_date([name]) for name in typed)
+
+
+def _is_filled_number(column: Sequence[str]) -> bool:
+    return all(column) and is_number(column)
 
 
 def _occurs_below(header: Sequence[str], body: Sequence[Sequence[str]]) -> bool:

@@ -14,11 +14,13 @@ from typing import Any
 
 from catena.data.examples import SourceLocation
 from catena.data.files import bad_line, open_text, shorten
-from catena.data.readers.delimited import EMPTY, Row
+from catena.data.readers.delimited import EMPTY, REJECTED, Row
 from catena.data.roles import TURN_COLUMNS, known_roles
 from catena.errors import FormatError
 
 _GAP = re.compile(r"[\s,]*")
+_PRODIGY_KEYS = frozenset(("accept", "_task_hash", "_input_hash", "_view_id"))
+"""Keys that Prodigy adds next to the answer of the annotator."""
 _MAX_DEPTH = 4
 """Nesting of objects in which an array of records is searched, and of dotted names."""
 
@@ -53,7 +55,13 @@ def read_lines(path: Path, encoding: str | None = None) -> Iterator[Row]:
             elif (record := parse_object(line)) is None:
                 yield Row(location, {}, line, "without a complete JSON object", damaged=True)
             else:
-                yield Row(location, flatten(record), line)
+                yield Row(location, flatten(record), line, _problem(record))
+
+
+def _problem(record: Mapping[str, Any]) -> str | None:
+    """The reason why an object is not an example: an annotator rejected or ignored it."""
+    is_prodigy = not record.keys().isdisjoint(_PRODIGY_KEYS)
+    return REJECTED if is_prodigy and record.get("answer") in ("reject", "ignore") else None
 
 
 def parse_object(line: str) -> dict[str, Any] | None:
@@ -93,7 +101,8 @@ def read_document(path: Path, encoding: str | None = None) -> Iterator[Row]:
     if len({number for number, _ in records}) < len(records):  # several records in a line
         records = [(i, record) for i, (_, record) in enumerate(records, start=1)]
     for number, record in records:
-        yield Row(SourceLocation(str(path), number), flatten(record), json.dumps(record, ensure_ascii=False)[:1000])
+        raw = json.dumps(record, ensure_ascii=False)[:1000]
+        yield Row(SourceLocation(str(path), number), flatten(record), raw, _problem(record))
 
 
 def find_records(text: str, path: Path) -> tuple[str, list[tuple[int, dict[str, Any]]]]:
