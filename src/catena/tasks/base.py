@@ -85,6 +85,13 @@ class RankedPrediction(Prediction):
         row = {**self.input_fields(), **self.output_fields()}
         return {**row, "n_best": [one.output_fields() for one in self.n_best]} if self.n_best else row
 
+    def row_fields(self) -> dict[str, Any]:
+        """The row of a table for the input and one output."""
+        return {**self.input_fields(), **self.output_fields()}
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        return [one.row_fields() for one in self.ranked]
+
     def to_text(self, format: str) -> str:
         return "\n".join(map(str, self.ranked))
 
@@ -248,6 +255,16 @@ class TrainResult:
     interrupted: bool = False
     notes: tuple[str, ...] = ()
     """Further lines of the result, such as a table of baselines."""
+
+
+def store_test_scores(run: RunFolder, step: int, scores: dict[str, float]) -> dict[str, float]:
+    """The scores of a checkpoint on test, which are stored in its run once."""
+    from catena.training.selection import finite
+
+    row = {"step": step, "part": "test", **finite(scores)}
+    if row not in run.metrics():  # it is there if a finished run is resumed
+        run.append_metrics(row)
+    return scores
 
 
 class Training(ABC):

@@ -7,14 +7,27 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from catena.checkpoint import Checkpoint
+from catena.checkpoint import Checkpoint, read_checkpoint
 from catena.errors import CheckpointError
-from catena.tasks.base import BaseTask, C, DataParts, E, O, Origin, P, Training, TrainResult
+from catena.tasks.base import (
+    BaseTask,
+    C,
+    DataParts,
+    E,
+    EvaluationResult,
+    O,
+    Origin,
+    P,
+    Training,
+    TrainResult,
+    store_test_scores,
+)
 from catena.tasks.sources import Sources
+from catena.training.config import TrainingConfig
 from catena.training.report import LinesReporter, Reporter, ReporterGroup, RunResult, RunStarted, number
 from catena.training.run import RunFolder
 from catena.training.selection import finite
@@ -176,23 +189,34 @@ class SteppedTraining(FitTraining):
 
     def train(self, run: RunFolder, reporter: Reporter, *, saves_start: bool = False) -> TrainResult:
         family: Any = self.family
-        fit = family.start(self.config, self.parts, self.origin)
-        outcome = fit_in_steps(_Steps(self, fit), self.config.training, run, reporter)
-        test = {} if outcome.interrupted else self._test_scores(run, outcome)
-        return TrainResult(run.path, outcome.metric, outcome.scores, test, outcome.interrupted)
+        steps = _Steps(self, family.start(self.config, self.parts, self.origin))
 
-    def _test_scores(self, run: RunFolder, outcome: RunResult) -> dict[str, float]:
-        """The scores of the best checkpoint on test, stored once."""
-        if not len(self.parts.test) or outcome.best is None:
-            return {}
-        from catena.checkpoint import read_checkpoint
+        def evaluate(best: Checkpoint) -> EvaluationResult:
+            return family.load(self.config, best, "cpu").evaluate(self.parts.test)
 
-        best = self.family.load(self.config, read_checkpoint(outcome.best), "cpu")
-        test = best.evaluate(self.parts.test).scores()
-        row = {"step": outcome.best_step, "part": "test", **test}
-        if row not in run.metrics():
-            run.append_metrics(row)
-        return test
+        return train_in_steps(steps, self.config.training, run, reporter, evaluate if len(self.parts.test) else None)
+
+
+def train_in_steps(
+    model: StepwiseModel,
+    settings: TrainingConfig,
+    run: RunFolder,
+    reporter: Reporter,
+    evaluate: Callable[[Checkpoint], EvaluationResult] | None,
+) -> TrainResult:
+    """Train a model in steps, and score its best checkpoint on test.
+
+    Args:
+        model: the model.
+        settings: the training options.
+        run: the run folder.
+        reporter: receives the progress.
+        evaluate: evaluates a checkpoint on test; None if there is no test set.
+    """
+    outcome, test = fit_in_steps(model, settings, run, reporter), {}
+    if evaluate is not None and outcome.best is not None and outcome.best_step is not None and not outcome.interrupted:
+        test = store_test_scores(run, outcome.best_step, evaluate(read_checkpoint(outcome.best)).scores())
+    return TrainResult(run.path, outcome.metric, outcome.scores, test, outcome.interrupted)
 
 
 class _Steps(StepwiseModel):

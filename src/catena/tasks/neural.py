@@ -20,14 +20,25 @@ from catena.data.batches import BatchPlan
 from catena.encoders.init import build_to_load
 from catena.randomness import Randomness
 from catena.seq2seq.base import EncoderDecoder
-from catena.tasks.base import BaseTask, C, DataParts, E, EvaluationResult, O, Origin, P, Training, TrainResult
+from catena.tasks.base import (
+    BaseTask,
+    C,
+    DataParts,
+    E,
+    EvaluationResult,
+    O,
+    Origin,
+    P,
+    Training,
+    TrainResult,
+    store_test_scores,
+)
 from catena.tasks.pretrained import Pretrained, unfreeze_top_layers
 from catena.tasks.sources import Sources
 from catena.training import loop
 from catena.training.device import choose_device
 from catena.training.report import Reporter, RunResult
 from catena.training.run import RunFolder
-from catena.training.selection import finite
 from catena.training.task import BatchLoss, EpochPlan, Evaluation
 from catena.training.task import Task as LoopTask
 
@@ -261,10 +272,8 @@ class NetworkTraining(LoopTask, Training):
         if not outcome.interrupted and len(self.data.test):
             self._network.eval()
             with torch.no_grad():
-                test = self.task.evaluate_test(self.data.test).scores()
-            row = {"step": outcome.best_step or outcome.steps, "part": "test", **finite(test)}
-            if row not in run.metrics():  # it is there if a finished run is resumed
-                run.append_metrics(row)
+                scores = self.task.evaluate_test(self.data.test).scores()
+            test = store_test_scores(run, outcome.best_step or outcome.steps, scores)
         return TrainResult(run.path, outcome.metric, outcome.scores, test, outcome.interrupted)
 
     # --- what the loop calls ------------------------------------------------------------------------------------------

@@ -23,24 +23,31 @@ class PredictOptions(Config):
         return self if n == 0 or seed is None else self.model_copy(update={"seed": Randomness(seed).number("after", n)})
 
 
-class RankedOptions(PredictOptions):
-    """Options of tasks with a distribution over the structures of an input: tag sequences, trees."""
+class SampledOptions(PredictOptions):
+    """Base of the options of tasks that return the n best or several sampled outputs."""
 
     n_best: int = Field(1, ge=1)
-    """Return the N most probable outputs, best first."""
+    """Return the N best outputs, best first."""
     samples: int = Field(0, ge=0)
     """Sample N outputs instead of returning the best ones."""
     seed: int = Field(0, ge=0)
     """The random seed for sampling."""
-    confidence: bool = False
-    """Add the probability of each part of the output: a tag, a span, an arc, a bracket."""
-    scores: bool = False
-    """Add the log-probability of the output."""
 
     @property
     def several(self) -> bool:
         """Whether more than one output is returned."""
         return self.n_best > 1 or self.samples > 0
+
+
+class RankedOptions(SampledOptions):
+    """Options of tasks with a distribution over the structures of an input: tag sequences, trees."""
+
+    n_best: int = Field(1, ge=1)
+    """Return the N most probable outputs, best first."""
+    confidence: bool = False
+    """Add the probability of each part of the output: a tag, a span, an arc, a bracket."""
+    scores: bool = False
+    """Add the log-probability of the output."""
 
     @property
     def missing_score(self) -> float | None:
@@ -54,24 +61,13 @@ class RankedOptions(PredictOptions):
         return self
 
 
-class GenerationOptions(PredictOptions):
+class GenerationOptions(SampledOptions):
     """Options of tasks that search for a text."""
 
-    n_best: int = Field(1, ge=1)
-    """Return the N best outputs, best first."""
-    samples: int = Field(0, ge=0)
-    """Sample N outputs instead of returning the best ones."""
-    seed: int = Field(0, ge=0)
-    """The random seed for sampling."""
     max_length: int | None = Field(None, ge=1)
     """Maximum number of tokens of an output, including the end symbol. Default: as in the config."""
     scores: bool = False
     """Add the log-probability of the output."""
-
-    @property
-    def several(self) -> bool:
-        """Whether more than one output is returned."""
-        return self.n_best > 1 or self.samples > 0
 
     @model_validator(mode="after")
     def _samples_or_best(self) -> Self:

@@ -369,7 +369,7 @@ def describe_rows(names: Labels, parts: dict[str, ClassifyRows], unknown: dict[s
             fraction = unknown[part] if part != "train" else None
             line = describe_sizes(part, len(rows), float(rows.lengths.mean()), int(rows.lengths.max()), unit)
             lines.append(line + (f", {100 * fraction:.1f} % unknown" if fraction else ""))
-    return [*lines, describe_labels(names, Counter(label for labels in parts["train"].gold for label in labels))]
+    return [*lines, describe_labels(names.names, Counter(label for labels in parts["train"].gold for label in labels))]
 
 
 def describe_sizes(part: str, n: int, mean: float, longest: int, unit: str) -> str:
@@ -377,9 +377,9 @@ def describe_sizes(part: str, n: int, mean: float, longest: int, unit: str) -> s
     return f"{part}: {n:,} texts, {mean:.1f} {unit} on average, {longest:,} at most"
 
 
-def describe_labels(names: Labels, counts: Mapping[str, int]) -> str:
-    """A line about the labels and the number of training texts with the most frequent ones."""
-    most = sorted(((counts[name], name) for name in names.names), reverse=True)
+def describe_labels(names: Sequence[str], counts: Mapping[str, int]) -> str:
+    """A line about the labels and the number of training examples with the most frequent ones."""
+    most = sorted(((counts[name], name) for name in names), reverse=True)
     listed = ", ".join(f"{name} {count:,}" for count, name in most[:8])
     return f"{len(names)} labels: {listed}" + (f", and {len(most) - 8} more" if len(most) > 8 else "")
 

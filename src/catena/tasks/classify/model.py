@@ -18,6 +18,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -147,7 +148,8 @@ class Classifier(nn.Module, ABC):
         self.register_buffer("temperature", torch.ones(()))
 
     @abstractmethod
-    def forward(self, batch: ClassifyBatch) -> ClassifierOutput: ...
+    def forward(self, batch: Any) -> ClassifierOutput:
+        """The scores of a batch of the kind that the model reads: token ids or bags of features."""
 
 
 class FeatureSum(nn.Module):
@@ -158,8 +160,7 @@ class FeatureSum(nn.Module):
         self.weight = nn.Parameter(torch.zeros(max(1, n_features), d_out))
         self.bias = nn.Parameter(torch.zeros(d_out))
 
-    def forward(self, batch: ClassifyBatch, dropout: float = 0.0) -> Float[Tensor, "b d_out"]:
-        assert isinstance(batch, BagBatch)
+    def forward(self, batch: BagBatch, dropout: float = 0.0) -> Float[Tensor, "b d_out"]:
         values = F.dropout(batch.values, dropout, self.training)
         total = F.embedding_bag(
             batch.ids, self.weight, batch.offsets, mode="sum", per_sample_weights=values.to(self.weight.dtype)
@@ -181,7 +182,7 @@ class MultilayerPerceptron(Classifier):
         self.activation = build_activation(settings.activation)
         self.output = nn.Linear(sizes[-1], n_classes)
 
-    def forward(self, batch: ClassifyBatch) -> ClassifierOutput:
+    def forward(self, batch: BagBatch) -> ClassifierOutput:
         hidden = self.activation(self.first(batch, self.dropout_input))
         for layer in self.layers:
             hidden = self.activation(layer(F.dropout(hidden, self.dropout_hidden, self.training)))
@@ -211,16 +212,14 @@ class VectorClassifier(Classifier):
         self.embedding, self.summary, self.output = embedding, summary, output
         self.dropout_input, self.dropout_hidden = dropout_input, dropout_hidden
 
-    def vectors(self, batch: ClassifyBatch) -> Float[Tensor, "b t d"]:
-        assert isinstance(batch, TokenBatch)
+    def vectors(self, batch: TokenBatch) -> Float[Tensor, "b t d"]:
         return F.dropout(self.embedding(batch.ids), self.dropout_input, self.training)
 
-    def score(self, vectors: Float[Tensor, "b t d"], batch: ClassifyBatch) -> ClassifierOutput:
-        assert isinstance(batch, TokenBatch)
+    def score(self, vectors: Float[Tensor, "b t d"], batch: TokenBatch) -> ClassifierOutput:
         hidden = self.summary(vectors, batch.lengths)
         return ClassifierOutput(self.output(F.dropout(hidden, self.dropout_hidden, self.training)), hidden)
 
-    def forward(self, batch: ClassifyBatch) -> ClassifierOutput:
+    def forward(self, batch: TokenBatch) -> ClassifierOutput:
         return self.score(self.vectors(batch), batch)
 
 
@@ -239,8 +238,7 @@ class PositionClassifier(VectorClassifier):
         super().__init__(embedding, encoder, output, dropout_input, dropout_hidden)
         self.pooling = pooling
 
-    def score(self, vectors: Float[Tensor, "b t d"], batch: ClassifyBatch) -> ClassifierOutput:
-        assert isinstance(batch, TokenBatch)
+    def score(self, vectors: Float[Tensor, "b t d"], batch: TokenBatch) -> ClassifierOutput:
         states = F.dropout(self.summary(vectors, batch.lengths), self.dropout_hidden, self.training)
         return ClassifierOutput(self.pooling(self.output(states), batch.lengths))
 

@@ -318,7 +318,7 @@ class ClassifyTask(TextInputs, LabelTask[LabeledText]):
             losses = losses * self._bootstrap.to(labels.device)[:, batch.examples]
         return losses.mean(-1).sum()  # models of a bag have separate parameters, so their losses are added
 
-    def _adversarial_loss(self, model: VectorClassifier, batch: ClassifyBatch) -> Float[Tensor, ""]:
+    def _adversarial_loss(self, model: VectorClassifier, batch: Any) -> Float[Tensor, ""]:
         """(1 - α) J(x) + α J(x + ε sign ∇ₓJ): Goodfellow et al. 2015, equation 3 and section 6."""
         settings = self.config.loss
         vectors = model.vectors(batch)

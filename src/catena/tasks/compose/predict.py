@@ -56,13 +56,9 @@ class CompositionPrediction(RankedPrediction):
         row["left_out"] = [item for item, is_mentioned in pairs if not is_mentioned]
         return row
 
-    def to_rows(self) -> list[dict[str, Any]]:
-        rows = []
-        for one in self.ranked:
-            items = f" {SEPARATOR} ".join(self.example.items)
-            row: dict[str, Any] = {"goal": self.example.goal, "items": items, "text": str(one)}
-            rows.append({**row, "log_prob": one.log_prob} if self.scores else row)
-        return rows
+    def row_fields(self) -> dict[str, Any]:
+        row = {"goal": self.example.goal, "items": f" {SEPARATOR} ".join(self.example.items), "text": str(self)}
+        return {**row, "log_prob": self.log_prob} if self.scores else row
 
 
 # --- evaluation -------------------------------------------------------------------------------------------------------

@@ -64,10 +64,7 @@ class ResponsePrediction(RankedPrediction):
             return {"response": self.response, "score": self.score}
         return {"response": self.response, "log_prob": self.log_prob, "truncated": self.truncated}
 
-    def to_rows(self) -> list[dict[str, Any]]:
-        rows = []
-        for one in self.ranked:
-            row: dict[str, Any] = {"context": f" {END_OF_TURN} ".join(self.context), "response": str(one)}
-            score = {"score": one.score} if self.truncated is None else {"log_prob": one.log_prob}
-            rows.append({**row, **score} if self.scores else row)
-        return rows
+    def row_fields(self) -> dict[str, Any]:
+        row: dict[str, Any] = {"context": f" {END_OF_TURN} ".join(self.context), "response": str(self)}
+        score = {"score": self.score} if self.truncated is None else {"log_prob": self.log_prob}
+        return {**row, **score} if self.scores else row

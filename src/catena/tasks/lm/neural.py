@@ -37,6 +37,8 @@ from catena.training.task import BatchLoss, EpochPlan
 class NeuralLmTask(NeuralTask[LmConfig, Text, ScoredText, LmOptions], LmTask):  # type: ignore[misc]
     """A neural model that predicts the next token."""
 
+    _network: NeuralLanguageModel
+
     def __init__(self, config: LmConfig, encoding: LmEncoding, network: nn.Module) -> None:
         super().__init__(config, encoding, network)
         self._streams: dict[int, Tensor] = {}
@@ -44,7 +46,6 @@ class NeuralLmTask(NeuralTask[LmConfig, Text, ScoredText, LmOptions], LmTask):  
 
     @property
     def stepper(self) -> AutoregressiveLM[Any]:
-        assert isinstance(self._network, NeuralLanguageModel)
         return self._network
 
     @property
@@ -120,9 +121,7 @@ class NeuralLmTask(NeuralTask[LmConfig, Text, ScoredText, LmOptions], LmTask):  
     # --- the loss -----------------------------------------------------------------------------------------------------
 
     def loss(self, batch: LmBatch) -> BatchLoss:
-        model = self._network
-        assert isinstance(model, NeuralLanguageModel)
-        state = None
+        model, state = self._network, None
         if self.config.carries:
             fresh = batch.first or self._carried is None
             state = model.fresh(batch.ids.shape[0]) if fresh else self._carried
@@ -142,7 +141,6 @@ class NeuralLmTask(NeuralTask[LmConfig, Text, ScoredText, LmOptions], LmTask):  
 
     def restore_training(self, tensors: dict[str, Tensor]) -> None:
         if tensors:
-            assert isinstance(self._network, NeuralLanguageModel)
             like = self._network.fresh(len(tensors["carried/0"]))
             parts = (tensors[f"carried/{i}"].to(self.device) for i in range(len(tensors)))
             self._carried = _rebuilt(like, parts)
@@ -170,6 +168,7 @@ class MaskedLmTask(NeuralLmTask):
     """A masked language model, which pretrains an encoder and cannot score or generate text."""
 
     next_commands = ("train classify FILE --pretrained RUN",)
+    _network: MaskedLanguageModel  # type: ignore[assignment]
 
     @property
     def stepper(self) -> AutoregressiveLM[Any]:
@@ -182,22 +181,17 @@ class MaskedLmTask(NeuralLmTask):
     def _begin(self) -> int:
         return self.encoding.end
 
-    @property
-    def _masked(self) -> MaskedLanguageModel:
-        assert isinstance(self._network, MaskedLanguageModel)
-        return self._network
-
     def loss(self, batch: LmBatch) -> BatchLoss:
         hidden, targets = self._predicted(batch)
-        return BatchLoss(self._masked.output.loss(hidden, targets), len(targets), batch.tokens)
+        return BatchLoss(self._network.output.loss(hidden, targets), len(targets), batch.tokens)
 
     def _predicted(self, batch: LmBatch) -> tuple[Float[Tensor, "n d"], Tensor]:
         """The states at masked positions and their tokens."""
         ids, lengths = batch.targets, batch.lengths
         if lengths is None:
             lengths = torch.full((len(ids),), ids.shape[1], device=ids.device)
-        shown, chosen = self._masked.hide(ids, lengths, self.config.objective.mask_prob)
-        return self._masked.hidden(shown, lengths)[chosen], ids[chosen]
+        shown, chosen = self._network.hide(ids, lengths, self.config.objective.mask_prob)
+        return self._network.hidden(shown, lengths)[chosen], ids[chosen]
 
     @torch.no_grad()
     def evaluate_rows(self, rows: TextPart) -> MaskedEvaluation:
@@ -208,7 +202,7 @@ class MaskedLmTask(NeuralLmTask):
         total, n = 0.0, 0
         for i in range(len(plan)):
             hidden, targets = self._predicted(plan.batch(i))
-            total -= float(self._masked.output.log_prob(hidden, targets).sum(dtype=torch.float64))
+            total -= float(self._network.output.log_prob(hidden, targets).sum(dtype=torch.float64))
             n += len(targets)
         return MaskedEvaluation(self.config, rows, np.array([-total / max(n, 1)]))
 

@@ -70,13 +70,10 @@ class ParsePrediction(RankedPrediction):
         scores = {"probability": self.probability, "log_prob": self.log_prob}
         return {**self.tree_fields(), **({} if self.log_prob is None else scores)}
 
-    def to_rows(self) -> list[dict[str, Any]]:
-        rows = []
-        for one in self.ranked:
-            fields = one.output_fields().items()
-            row = {name: " ".join(map(str, value)) if isinstance(value, list) else value for name, value in fields}
-            rows.append({**row, "words": " ".join(self.words)})
-        return rows
+    def row_fields(self) -> dict[str, Any]:
+        fields = self.output_fields().items()
+        row = {name: " ".join(map(str, value)) if isinstance(value, list) else value for name, value in fields}
+        return {**row, "words": " ".join(self.words)}
 
     def to_text(self, format: str) -> str:
         """The trees in the format of the files, or as drawings; "" for a sentence without words."""

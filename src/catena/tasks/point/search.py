@@ -62,12 +62,9 @@ class PointPrediction(RankedPrediction):
         positions = None if self.positions is None else list(self.positions)
         return {"positions": positions, "log_prob": self.log_prob, "truncated": self.truncated}
 
-    def to_rows(self) -> list[dict[str, Any]]:
-        rows = []
-        for one in self.ranked:
-            row: dict[str, Any] = {self.item.kind: self.item.text(), "positions": str(one)}
-            rows.append({**row, "log_prob": one.log_prob} if self.scores else row)
-        return rows
+    def row_fields(self) -> dict[str, Any]:
+        row: dict[str, Any] = {self.item.kind: self.item.text(), "positions": str(self)}
+        return {**row, "log_prob": self.log_prob} if self.scores else row
 
     def to_text(self, format: str) -> str:
         return str(self)

@@ -266,9 +266,7 @@ def describe_parts(
         unit = "characters" if isinstance(sentences[0].example, Text) else "words"
         line = f"{part}: {len(sentences):,} sentences, {sum(lengths):,} {unit}, {max(lengths):,} at most"
         lines.append(line + (f", {100 * unknown[part]:.1f} % unknown" if unknown and part in unknown else ""))
-    most = sorted(zip(tags.names.counts, tags.names.names, strict=True), reverse=True)
-    shown = ", ".join(f"{name} {count:,}" for count, name in most[:8]) + (", …" if len(most) > 8 else "")
-    lines.append(f"{len(tags.names)} tags ({tags.describe_scheme()}): {shown}")
+    lines.append(f"{len(tags.names)} tags ({tags.describe_scheme()}): {tags.names.describe(8)}")
     return [*lines, *_describe_unseen(tags, parts)]
 
 

@@ -91,16 +91,13 @@ class TagPrediction(RankedPrediction):
             row["log_prob"] = self.log_prob
         return row
 
-    def to_rows(self) -> list[dict[str, Any]]:
-        rows = []
-        for one in self.ranked:
-            row: dict[str, Any] = {"tags": " ".join(one.tags)}
-            if one.confidence is not None:
-                row["confidence"] = " ".join(f"{p:.4f}" for p in one.confidence)
-            if one.log_prob is not None:
-                row["log_prob"] = one.log_prob
-            rows.append({**row, "words": " ".join(self.words)})
-        return rows
+    def row_fields(self) -> dict[str, Any]:
+        row: dict[str, Any] = {"tags": " ".join(self.tags)}
+        if self.confidence is not None:
+            row["confidence"] = " ".join(f"{p:.4f}" for p in self.confidence)
+        if self.log_prob is not None:
+            row["log_prob"] = self.log_prob
+        return {**row, "words": " ".join(self.words)}
 
     def to_text(self, format: str) -> str:
         if format == "conll":

@@ -49,16 +49,13 @@ class TransductionPrediction(RankedPrediction):
         row: dict[str, Any] = {"target": self.target, "log_prob": self.log_prob, "truncated": self.truncated}
         return row if self.alignment is None else {**row, "alignment": [list(pair) for pair in self.alignment]}
 
-    def to_rows(self) -> list[dict[str, Any]]:
-        rows = []
-        for one in self.ranked:
-            row: dict[str, Any] = {"source": self.source, "target": one.target}
-            if self.scores:
-                row["log_prob"] = one.log_prob
-            if one.alignment is not None:
-                row["alignment"] = " ".join(f"{_cell(a)}|{_cell(b)}" for a, b in one.alignment)
-            rows.append(row)
-        return rows
+    def row_fields(self) -> dict[str, Any]:
+        row: dict[str, Any] = {"source": self.source, "target": self.target}
+        if self.scores:
+            row["log_prob"] = self.log_prob
+        if self.alignment is not None:
+            row["alignment"] = " ".join(f"{_cell(a)}|{_cell(b)}" for a, b in self.alignment)
+        return row
 
 
 def _cell(piece: str) -> str:

@@ -84,16 +84,13 @@ class TranslationPrediction(RankedPrediction):
             row["attention"] = [np.round(layer.astype(np.float64), 4).tolist() for layer in self.attention]
         return row
 
-    def to_rows(self) -> list[dict[str, Any]]:
-        rows = []
-        for one in self.ranked:
-            row: dict[str, Any] = {"source": self.source, "translation": one.translation}
-            if one.log_probs is not None:
-                row["log_prob"] = one.log_prob
-            if one.links is not None:
-                row["alignment"] = " ".join(f"{a}|{b}" for a, b in one.links)
-            rows.append(row)
-        return rows
+    def row_fields(self) -> dict[str, Any]:
+        row: dict[str, Any] = {"source": self.source, "translation": self.translation}
+        if self.log_probs is not None:
+            row["log_prob"] = self.log_prob
+        if self.links is not None:
+            row["alignment"] = " ".join(f"{a}|{b}" for a, b in self.links)
+        return row
 
 
 def mean_weights(attention: Sequence[np.ndarray]) -> Float[np.ndarray, "t s"]:

@@ -35,12 +35,12 @@ from catena.tasks.classify.linear.features import VALUES, BagFeatures, FeatureRo
 from catena.tasks.classify.linear.learner import LinearLearner
 from catena.tasks.classify.predict import ClassifyEvaluation, ClassPrediction, class_log_probs, predicted_ids
 from catena.tasks.config import LABELS, TOKENIZER
+from catena.tasks.fitted import train_in_steps
 from catena.tasks.sources import Sources
-from catena.training.report import Reporter, RunResult
+from catena.training.report import Reporter
 from catena.training.run import RunFolder
-from catena.training.selection import finite
 from catena.training.state import TrainingState
-from catena.training.stepwise import StepwiseModel, fit_in_steps
+from catena.training.stepwise import StepwiseModel
 
 _FEATURES = "features"
 _MOST_SCORES = 4_000_000
@@ -257,9 +257,11 @@ class LinearTraining(Training):
         model = _LinearSteps(self)
         if saves_start:
             self._save_start(model, run)
-        outcome = fit_in_steps(model, self.config.training, run, reporter)
-        test = {} if outcome.interrupted else self._test_scores(run, outcome)
-        return TrainResult(run.path, outcome.metric, outcome.scores, test, outcome.interrupted)
+
+        def evaluate(best: Checkpoint) -> ClassifyEvaluation:
+            return LinearTask.load(self.config, best, "cpu").evaluate_stored(self.parts["test"])
+
+        return train_in_steps(model, self.config.training, run, reporter, evaluate if len(self.parts["test"]) else None)
 
     def resume(self, run: RunFolder, reporter: Reporter) -> TrainResult:
         return self.train(run, reporter)
@@ -269,17 +271,6 @@ class LinearTraining(Training):
         state = {"training": TrainingState().as_json(), "scored": -1}
         run.write(0, model.tensors(), model.save, self.learner.arrays(), state)
 
-    def _test_scores(self, run: RunFolder, outcome: RunResult) -> dict[str, float]:
-        """The scores of the best checkpoint on test, stored once."""
-        if not len(self.parts["test"]) or outcome.best is None:
-            return {}
-        best = LinearTask.load(self.config, read_checkpoint(outcome.best), "cpu")
-        test = best.evaluate_stored(self.parts["test"]).scores()
-        row = {"step": outcome.best_step, "part": "test", **finite(test)}
-        if row not in run.metrics():  # it is there if a finished run is resumed
-            run.append_metrics(row)
-        return test
-
     def _describe(self) -> Iterator[str]:
         """Lines about the texts of each part and their labels."""
         names, several = self.encoding.names, self.config.data.multilabel
@@ -288,7 +279,7 @@ class LinearTraining(Training):
                 rows = self.parts[part].features
                 yield describe_sizes(part, n, rows.n_values / n, rows.longest, "known features")
         counts = {part: self.parts[part].count_sets() for part in PARTS}
-        yield describe_labels(names, _count_labels(counts["train"]))
+        yield describe_labels(names.names, _count_labels(counts["train"]))
         what = "labels of texts are ones" if several else "texts have a label"
         held = _count_labels(counts["dev"]) + _count_labels(counts["test"])
         yield from describe_unseen([[label] * n for label, n in held.items()], names.names, "dev and test", what)

@@ -23,6 +23,7 @@ from catena.data.records import open_records
 from catena.data.roles import FILE, LABEL
 from catena.errors import CatenaError, DataError, FormatError
 from catena.tasks.classify.config import ClassifyConfig, ClassifyDataConfig
+from catena.tasks.classify.data import describe_labels
 from catena.tasks.sources import Sources
 
 _FOLDERS = ("pictures", "sounds")
@@ -187,6 +188,4 @@ def describe_parts(kind: str, parts: dict[str, MediaRows], names: Sequence[str],
             length = "" if seconds is None else f", {seconds.mean():.2f} s on average, {seconds.max():.2f} s at most"
             lines.append(f"{part}: {len(rows):,} {kind}s{length}")
     counts = Counter(label for labels in parts["train"].gold for label in labels)
-    most = sorted(((counts[name], name) for name in names), reverse=True)
-    listed = ", ".join(f"{name} {count:,}" for count, name in most[:8])
-    return [*lines, f"{len(names)} labels: {listed}" + (f", and {len(most) - 8} more" if len(most) > 8 else "")]
+    return [*lines, describe_labels(names, counts)]

@@ -21,7 +21,6 @@ from catena.encoders.tree_recursive import MatrixVectorNetwork
 from catena.tasks.classify.config import ClassifyConfig
 from catena.tasks.classify.tree_config import TreeClassifierConfig, TreeLSTMClassifierConfig
 from catena.tasks.classify.trees.data import TreeShape
-from catena.tasks.config import model_section
 from catena.tasks.pretrained import WordVectorRows
 
 NO_LABEL = -1
@@ -145,7 +144,8 @@ def build_tree_model(
     config: ClassifyConfig, n_ids: int, n_classes: int, vectors: WordVectorRows | None = None
 ) -> TreeClassifier:
     """The model that a config describes, for ``n_ids`` ids and ``n_classes`` classes."""
-    settings = model_section(config, TreeClassifierConfig)
+    settings = config.model
+    assert isinstance(settings, TreeClassifierConfig)
     matrix, known = vectors if vectors else (None, None)
     embedding = build_embedding(settings.embedding, n_ids, matrix=matrix, known=known)
     encoder = build_tree_encoder(settings.encoder, embedding.d_out)

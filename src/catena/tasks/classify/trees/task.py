@@ -26,7 +26,7 @@ from catena.metrics.calibration import fit_temperature
 from catena.metrics.measure import Metric
 from catena.tasks.base import DataParts, Origin
 from catena.tasks.classify.config import ClassifyConfig, ClassifyOptions
-from catena.tasks.classify.data import SAMPLES, describe_unseen, find_unseen
+from catena.tasks.classify.data import SAMPLES, describe_labels, describe_unseen, find_unseen
 from catena.tasks.classify.encoding import ClassifyEncoding, TokenEncoding
 from catena.tasks.classify.model import LOSSES, balanced_weights
 from catena.tasks.classify.tree_config import TreeClassifierConfig
@@ -251,9 +251,7 @@ class TreeTask(NeuralTask[ClassifyConfig, Tree, TreePrediction, ClassifyOptions]
                 lines.append(_describe_rows(part, rows))
         labels = data.train.trees.labels
         counts = np.bincount(labels[labels != NO_LABEL], minlength=len(self.names))
-        most = sorted(zip(counts.tolist(), self.labels, strict=True), reverse=True)
-        listed = ", ".join(f"{name} {count:,}" for count, name in most[:8])
-        lines.append(f"{len(self.names)} labels: {listed}" + (f", and {len(most) - 8} more" if len(most) > 8 else ""))
+        lines.append(describe_labels(self.labels, dict(zip(self.labels, counts.tolist(), strict=True))))
         held = [[label for label in shape.labels if label] for shape in (*data.dev.shapes, *data.test.shapes)]
         return [*lines, *describe_unseen(held, self.labels, "dev and test", "nodes have a label")]
 
