@@ -29,7 +29,7 @@ from catena.data.reading import ReadCounter
 from catena.recipes.catalog import recipe_path
 from catena.tasks.caption.config import CaptionConfig, CaptionOptions
 from catena.tasks.caption.data import CaptionExample
-from catena.tasks.caption.evaluation import CaptionEvaluation
+from catena.tasks.caption.predict import CaptionEvaluation
 from catena.tasks.caption.task import CaptionTask
 from catena.tasks.runs import load_task, train_run
 from catena.training.report import SilentReporter

@@ -59,9 +59,8 @@ from catena.tasks.read.data import AnswerCounter, QuestionSet, ReadingBatch, Tra
 from catena.tasks.read.encoding import ReadingEncoding, read_frozen_vectors
 from catena.tasks.read.folder import FolderReader
 from catena.tasks.read.model import BiDAF, span_loss
-from catena.tasks.read.no_answer import fit_no_answer_threshold
-from catena.tasks.read.paragraphs import Paragraph
-from catena.tasks.read.ranking import ParagraphRanker, ParagraphTermRanker
+from catena.tasks.read.ranking import Paragraph, ParagraphRanker, ParagraphTermRanker
+from catena.tasks.read.spans import fit_no_answer_threshold
 from catena.training.average import MovingAverage, using
 
 MODELS = (

@@ -12,9 +12,8 @@ from catena.cli.common import MachineOptions, open_task, parse_plain, warn, writ
 from catena.cli.parser import Arg, UsageError
 
 if TYPE_CHECKING:
-    from catena.tasks.read.paragraphs import Paragraph
     from catena.tasks.read.predict import ReadPrediction
-    from catena.tasks.read.ranking import ParagraphRanker
+    from catena.tasks.read.ranking import Paragraph, ParagraphRanker
     from catena.tasks.read.task import ReadTask
 
 _FOLDER_PARAGRAPHS = 5
@@ -60,7 +59,7 @@ def run(argv: Sequence[str]) -> int:
     options = parse_plain(AnswerCommand, argv)
 
     from catena.data.reading import ReadCounter
-    from catena.tasks.read.paragraphs import read_paragraphs
+    from catena.tasks.read.ranking import read_paragraphs
 
     questions = [*options.questions, *_read_lines(options)]
     if not questions:

@@ -20,7 +20,7 @@ from catena.errors import ConfigError, DataError
 from catena.randomness import Randomness
 from catena.tasks.base import Origin
 from catena.tasks.caption.config import CaptionConfig, CaptionOptions
-from catena.tasks.caption.evaluation import find_metric
+from catena.tasks.caption.predict import find_metric
 from catena.tasks.caption.task import CaptionTask
 from catena.tasks.neural import NetworkTraining
 from catena.tasks.runs import load_task, resume_run, train_run

@@ -15,8 +15,13 @@ from catena.retrieval.config import TfidfConfig
 from catena.tasks.read.answers import AnswerFinder, ReadingOptions
 from catena.tasks.read.calibration import MixtureWeights
 from catena.tasks.read.folder import FolderReader
-from catena.tasks.read.paragraphs import Paragraph, split_paragraphs
-from catena.tasks.read.ranking import ParagraphRanker, ParagraphTermRanker, ParagraphVectorRanker
+from catena.tasks.read.ranking import (
+    Paragraph,
+    ParagraphRanker,
+    ParagraphTermRanker,
+    ParagraphVectorRanker,
+    split_paragraphs,
+)
 from tests.oracle import retrieval as oracle
 from tests.tasks.read.samples import encoding, example, model
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catena.errors import DataError
-from catena.tasks.read.no_answer import fit_no_answer_threshold
+from catena.tasks.read.spans import fit_no_answer_threshold
 
 question = st.tuples(st.integers(-4, 4).map(float), st.sampled_from([0.0, 0.5, 1.0]), st.sampled_from([0.0, 1.0]))
 

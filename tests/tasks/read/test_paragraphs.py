@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from catena.data.reading import ReadCounter
 from catena.errors import DataError, FormatError
-from catena.tasks.read.paragraphs import read_paragraphs, split_paragraphs
+from catena.tasks.read.ranking import read_paragraphs, split_paragraphs
 
 
 @given(st.text(alphabet="ab \t\n\r\u00a0\u2028𝔸\u0301", max_size=30))

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catena.errors import ConfigError
+from catena.tasks.read.encoding import split_windows
 from catena.tasks.read.spans import SpanDistribution, best_spans, owned_spans, score_spans
-from catena.tasks.read.windows import split_windows
 from tests.oracle import reading as oracle
 
 NEG_INF = -math.inf

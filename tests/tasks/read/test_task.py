@@ -21,7 +21,7 @@ from catena.randomness import Randomness
 from catena.tasks.base import Origin
 from catena.tasks.neural import NetworkTraining
 from catena.tasks.read.config import ReadConfig, ReadOptions
-from catena.tasks.read.paragraphs import split_paragraphs
+from catena.tasks.read.ranking import split_paragraphs
 from catena.tasks.read.task import ReadTask
 from catena.tasks.runs import load_task, resume_run, train_run
 from catena.tasks.sources import Sources

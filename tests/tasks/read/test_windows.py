@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catena.errors import ConfigError
-from catena.tasks.read.windows import split_windows
+from catena.tasks.read.encoding import split_windows
 
 
 @given(st.integers(0, 60), st.integers(1, 20), st.integers(1, 20), st.integers(1, 20))

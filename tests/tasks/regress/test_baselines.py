@@ -22,8 +22,8 @@ from catena.tasks.regress.baselines import RegressSuite
 from catena.tasks.regress.config import RegressConfig
 from catena.tasks.regress.data import RegressExample
 from catena.tasks.regress.encoding import RegressEncoding
+from catena.tasks.regress.features import LinearSolution
 from catena.tasks.regress.fitted import FittedRegressTask, FittedValues
-from catena.tasks.regress.solvers import LinearSolution
 from catena.tasks.sources import DataParts
 from tests.tasks.regress.helpers import make_texts
 

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 from sklearn.metrics import r2_score
 
-from catena.tasks.regress.evaluation import RegressEvaluation
+from catena.tasks.regress.predict import RegressEvaluation
 
 RNG = np.random.default_rng(0)
 GOLD = RNG.normal(5, 2, 200)

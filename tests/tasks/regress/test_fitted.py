@@ -11,8 +11,8 @@ from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.metrics.pairwise import rbf_kernel
 
 import catena
+from catena.tasks.regress.features import LinearSolution
 from catena.tasks.regress.fitted import FittedRegressTask, KernelSolution
-from catena.tasks.regress.solvers import LinearSolution
 from tests.tasks.regress.helpers import make_table, make_texts, split, train
 
 

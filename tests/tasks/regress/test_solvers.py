@@ -7,9 +7,8 @@ import pytest
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import Ridge
 
-from catena.tasks.regress import solvers
-from catena.tasks.regress.features import SparseRows
-from catena.tasks.regress.solvers import solve_kernel, solve_linear
+from catena.tasks.regress import features as solvers
+from catena.tasks.regress.features import SparseRows, solve_kernel, solve_linear
 from tests.tasks.regress.test_features import make_rows
 
 WAYS = pytest.mark.parametrize("direct", [10**6, 0], ids=["direct", "conjugate-gradients"])

@@ -18,7 +18,7 @@ from catena.seq2seq.caption import CaptionModel, GridReader
 from catena.seq2seq.caption_config import FeatureEncoderConfig, SoftCaptionConfig
 from catena.tasks.caption.config import CaptionConfig
 from catena.tasks.caption.data import CaptionRows, open_feature_file
-from catena.tasks.caption.evaluation import missing_metrics
+from catena.tasks.caption.predict import missing_metrics
 
 
 def complete_config(config: CaptionConfig, note: Callable[[str], None]) -> CaptionConfig:

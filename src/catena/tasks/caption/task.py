@@ -32,6 +32,7 @@ from catena.seq2seq.caption import CaptionModel, GridReader, PictureSource
 from catena.tasks.base import BaseTask, Origin, blocks, check_ensemble, first_ranked
 from catena.tasks.caption.config import NEXT_COMMANDS, CaptionConfig, CaptionOptions
 from catena.tasks.caption.data import (
+    CaptionEncoding,
     CaptionExample,
     CaptionRows,
     describe_file,
@@ -40,12 +41,9 @@ from catena.tasks.caption.data import (
     load_parts,
     split_key,
 )
-from catena.tasks.caption.encoding import CaptionEncoding
-from catena.tasks.caption.evaluation import CaptionEvaluation, find_metric
-from catena.tasks.caption.picture import draw_attention, sketch_attention
-from catena.tasks.caption.predict import CaptionPrediction
+from catena.tasks.caption.predict import CaptionEvaluation, CaptionPrediction, find_metric
 from catena.tasks.caption.prepare import complete_config, describe_rows, start_encoder, without_long
-from catena.tasks.caption.search import CaptionSearch, build_source, pixel_source
+from catena.tasks.caption.search import CaptionSearch, build_source, draw_attention, pixel_source, sketch_attention
 from catena.tasks.neural import Dataset, NetworkTraining, NeuralTask, PlannedEpoch
 from catena.tasks.sources import Sources
 from catena.tasks.text_search import choose_search

@@ -22,10 +22,9 @@ from catena.data.config import BatchConfig
 from catena.metrics.reading import normalize_answer
 from catena.numerics import NEG_INF
 from catena.tasks.read.data import ReadingTexts, WindowRows
-from catena.tasks.read.encoding import ReadingEncoding
+from catena.tasks.read.encoding import ReadingEncoding, TokenWindow
 from catena.tasks.read.model import AnswerLogits, BiDAF
 from catena.tasks.read.spans import SpanDistribution, SpanScore, argmax_spans, owned_spans, score_spans
-from catena.tasks.read.windows import TokenWindow
 
 _FEWEST_SPANS = 20
 """Number of spans that are examined at first."""

@@ -22,9 +22,8 @@ from catena.data.reading import Dropped, ReadCounter
 from catena.data.tokenize import find_token_span
 from catena.errors import DataError
 from catena.tasks.read.config import ReadSearchConfig
-from catena.tasks.read.encoding import FlatTexts, ReadingEncoding, TokenForms
+from catena.tasks.read.encoding import FlatTexts, ReadingEncoding, TokenForms, TokenWindow, split_windows
 from catena.tasks.read.model import DistinctTokens, TokenRows
-from catena.tasks.read.windows import TokenWindow, split_windows
 
 NO_ANSWER = -1
 """First and last token of a question without an answer."""

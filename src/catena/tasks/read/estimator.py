@@ -12,8 +12,8 @@ from catena.data.readers.questions import QuestionExample, align_answers
 from catena.errors import DataError
 from catena.tasks.estimator import Estimator
 from catena.tasks.read.config import ReadOptions
-from catena.tasks.read.paragraphs import read_paragraphs
 from catena.tasks.read.predict import ReadPrediction
+from catena.tasks.read.ranking import read_paragraphs
 from catena.tasks.read.task import RETRIEVAL_WEIGHT, ReadTask
 
 

@@ -19,8 +19,7 @@ from catena.errors import DataError
 from catena.tasks.read.answers import AnswerFinder, AnswerList, WindowLogits, find_sentence
 from catena.tasks.read.calibration import MixtureWeights, fit_mixture, score_candidates
 from catena.tasks.read.data import ReadingTexts
-from catena.tasks.read.paragraphs import Paragraph
-from catena.tasks.read.ranking import ParagraphRanker
+from catena.tasks.read.ranking import Paragraph, ParagraphRanker
 
 _BLOCK = 256
 """Number of questions that are read in one block."""

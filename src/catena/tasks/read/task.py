@@ -45,13 +45,11 @@ from catena.tasks.read.calibration import MixtureWeights, fit_scale
 from catena.tasks.read.config import ReadConfig, ReadOptions, ReadSearchConfig
 from catena.tasks.read.data import AnswerCounter, QuestionSet, ReadingBatch, ReadingTexts, ReadRows
 from catena.tasks.read.encoding import ReadingEncoding, read_frozen_vectors
-from catena.tasks.read.evaluation import ReadEvaluation, choose_unit
 from catena.tasks.read.folder import FolderReader
 from catena.tasks.read.model import BiDAF, span_loss
-from catena.tasks.read.no_answer import fit_no_answer_threshold
-from catena.tasks.read.paragraphs import Paragraph
-from catena.tasks.read.predict import ReadPrediction, rank_predictions
-from catena.tasks.read.ranking import ParagraphRanker, ParagraphTermRanker, UnrankedParagraphs
+from catena.tasks.read.predict import ReadEvaluation, ReadPrediction, choose_unit, rank_predictions
+from catena.tasks.read.ranking import Paragraph, ParagraphRanker, ParagraphTermRanker, UnrankedParagraphs
+from catena.tasks.read.spans import fit_no_answer_threshold
 from catena.tasks.sources import Sources
 from catena.training.task import BatchLoss
 
@@ -329,7 +327,7 @@ class ReadTask(NeuralTask[ReadConfig, QuestionExample, ReadPrediction, ReadOptio
 
         Args:
             questions: the questions.
-            paragraphs: where to search; see :func:`catena.tasks.read.paragraphs.read_paragraphs`.
+            paragraphs: where to search; see :func:`catena.tasks.read.ranking.read_paragraphs`.
             options: the options of prediction.
             k: the number of paragraphs that are read for a question, the best ones by ``ranker``; None reads all.
             ranker: ranks the same paragraphs; BM25 by default.

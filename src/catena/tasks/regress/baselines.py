@@ -18,7 +18,7 @@ from catena.tasks.baselines.config import BaseBaselinesConfig
 from catena.tasks.baselines.features import standardize, tfidf
 from catena.tasks.baselines.fitting import BaselineSuite, FeatureSet
 from catena.tasks.regress.data import RegressExample
-from catena.tasks.regress.evaluation import RegressEvaluation
+from catena.tasks.regress.predict import RegressEvaluation
 
 _MAX_ITERATIONS = 2000
 

@@ -28,10 +28,16 @@ from catena.tasks.regress.config import (
 )
 from catena.tasks.regress.data import RegressExample
 from catena.tasks.regress.encoding import RegressEncoding, fit_tokenizer
-from catena.tasks.regress.evaluation import RegressEvaluation
-from catena.tasks.regress.features import SparseRows, gaussian_kernel, inverse_document_frequency, weigh
-from catena.tasks.regress.predict import ValuePrediction
-from catena.tasks.regress.solvers import LinearSolution, solve_kernel, solve_linear
+from catena.tasks.regress.features import (
+    LinearSolution,
+    SparseRows,
+    gaussian_kernel,
+    inverse_document_frequency,
+    solve_kernel,
+    solve_linear,
+    weigh,
+)
+from catena.tasks.regress.predict import RegressEvaluation, ValuePrediction
 from catena.tasks.regress.task import Gaussians, RegressTask, describe_parts, keep_usable
 from catena.tasks.sources import Sources
 

@@ -32,8 +32,7 @@ from catena.tasks.pretrained import initial_vectors
 from catena.tasks.regress.config import RegressConfig, RegressOptions
 from catena.tasks.regress.data import RegressExample
 from catena.tasks.regress.encoding import RegressEncoding, fit_tokenizer
-from catena.tasks.regress.evaluation import RegressEvaluation
-from catena.tasks.regress.predict import ValuePrediction
+from catena.tasks.regress.predict import RegressEvaluation, ValuePrediction
 from catena.tasks.regress.task import Gaussians, RegressTask, describe_parts, keep_usable
 from catena.tasks.sources import Sources
 from catena.training.task import BatchLoss, EpochPlan

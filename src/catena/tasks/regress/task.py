@@ -24,8 +24,7 @@ from catena.tasks.base import BaseTask, DataParts, EvaluationResult
 from catena.tasks.regress.config import RegressConfig, RegressOptions
 from catena.tasks.regress.data import RegressExample, is_table, open_values, read_values
 from catena.tasks.regress.encoding import RegressEncoding, fit_tokenizer
-from catena.tasks.regress.evaluation import ALL_METRICS, RegressEvaluation
-from catena.tasks.regress.predict import ValuePrediction
+from catena.tasks.regress.predict import ALL_METRICS, RegressEvaluation, ValuePrediction
 
 if TYPE_CHECKING:
     from catena.data.tokenize import Tokenizer
