@@ -158,6 +158,18 @@ def test_blank_short_and_repeated_rows_have_reasons(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize("footer", ["Total,80", "Total:,3.5", "Sum,80 %"])
+def test_row_of_totals_at_the_end_is_no_record(footer: str, tmp_path: Path) -> None:
+    middle = "Total,80\n" if footer == "Total,80" else ""  # a record if others follow
+    texts = "".join(f"a text {i},{'ab'[i % 2]}\n" for i in range(40))
+    path = written(tmp_path, f"text,label\n{middle}{texts}{footer}\n")
+    counter = ReadCounter()
+    assert len(list(read_examples(path, counter=counter))) == 40 + bool(middle)
+    assert [(d.location.line, d.reason) for d in counter.dropped] == [(42 + bool(middle), "row of totals")]
+    lines = "text,label\na b,music\nTotal,music\n"
+    assert pairs_of(written(tmp_path, lines)) == [("a b", ("music",)), ("Total", ("music",))]
+
+
 def test_counts_of_json_lines(tmp_path: Path) -> None:
     good = [json.dumps({"text": f"t {i}", "label": i % 2}) for i in range(60)]
     odd = ['{"text": "x", "label": null}', '{"text": null, "label": "a"}', '{"text": "x"', "", '{"label": "a"}']

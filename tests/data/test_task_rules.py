@@ -35,6 +35,12 @@ LABELED = [
             "sentence,correction,label\nhe go home now,he goes home now,bad\nhe is at home,he is at home,good\n",
             "classify",
         ),
+        (
+            "Text,Summary,Score\n"
+            + "it broke after a day,did not last,1\nit works very well,great little thing,5\n" * 3,
+            "classify",
+        ),
+        ("Text,Summary\nit broke after a day,did not last\nit works very well,great little thing\n", "translate"),
         ("title,ingredients,directions\nsoup,water|salt,boil it all\n", "compose"),
         ("title,keywords,text,label\nsoup,water|salt,boil it all,food\n", "classify"),
         ("sentence_id,word,tag\n1,he,PRON\n1,is,VERB\n2,no,INTJ\n", "tag"),

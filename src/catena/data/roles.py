@@ -21,9 +21,10 @@ TEXT_COLUMNS = (
 )  # fmt: skip
 LABEL_COLUMNS = (
     "label", "labels", "intent", "class", "category", "sentiment", "polarity", "target", "topic", "tag",
-    "tags", "categories", "emotion", "stars", "rating", "domain", "output", "y", "accept",
+    "tags", "categories", "emotion", "stars", "rating", "score", "overall", "domain", "output", "y", "accept",
     "annotations.0.result.0.value.choices",
 )  # fmt: skip
+RATING_COLUMNS = ("stars", "rating", "score", "overall", "sentiment", "polarity")
 CONTEXT_COLUMNS = ("context", "question", "message", "prompt", "instruction", "query", "input")
 RESPONSE_COLUMNS = (
     "utterance", "response", "ground truth utterance", "ground_truth_utterance", "answer", "reply", "completion",

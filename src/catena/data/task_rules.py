@@ -24,6 +24,7 @@ from catena.data.roles import (
     LABEL,
     LABEL_COLUMNS,
     MISSING,
+    RATING_COLUMNS,
     SENTENCE_COLUMNS,
     TAG_COLUMNS,
     TEXT,
@@ -180,6 +181,13 @@ def _pairs(table: Table) -> TaskGuess | None:
     columns = {"source": ColumnChoice((source,)), "target": ColumnChoice((target,))}
     sources, targets = strings(_column(table, source)), strings(_column(table, target))
     certain, responses = names_pair((source, target)), are_responses(source, target)
+    rating = find_column([name for name in table.names if name not in (source, target)], RATING_COLUMNS)
+    if (
+        "summary" in (source.casefold(), target.casefold())
+        and rating is not None
+        and repeats(strings(_column(table, rating)))
+    ):
+        return None  # a review, its title and its rating
     label = find_column([name for name in table.names if name != source], LABEL_COLUMNS)
     why = f"pairs of texts, source = {source!r}, target = {target!r}"
     is_labeled = label == target and _are_labels(targets)

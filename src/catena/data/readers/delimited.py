@@ -181,8 +181,11 @@ def _quoted_record(
 EMPTY = "empty"
 """Reason for dropping a record without any value."""
 REJECTED = "rejected or ignored in Prodigy"
-NO_RECORDS = ("above the header", "comments", "repeated header", "row count of psql", REJECTED)
+TOTALS = "row of totals"
+NO_RECORDS = ("above the header", "comments", "repeated header", "row count of psql", REJECTED, TOTALS)
 """Reasons for dropping rows that are not records, also where every record has an output."""
+_TOTALS = frozenset(("total", "totals", "grand total", "sum", "count", "average", "mean", "summe", "gesamt"))
+_NUMBER = re.compile(r"[-+]?[\d.,]+ ?%?")
 
 
 @dataclass(slots=True)  # not frozen, which would make it three times as slow to create
@@ -217,6 +220,18 @@ def to_rows(records: Iterable[Fields], layout: TableLayout, file: str, wide: str
         file: the file, for locations.
         wide: the column that may contain the delimiter, so that it takes the surplus fields of a record.
     """
+    last: Row | None = None
+    for row in _rows(records, layout, file, wide):
+        if last is not None:
+            yield last
+        last = row
+    if last is not None:
+        if last.problem is None and _has_totals(list(last.values.values())):
+            last = Row(last.location, {}, last.raw, TOTALS)
+        yield last
+
+
+def _rows(records: Iterable[Fields], layout: TableLayout, file: str, wide: str | None) -> Iterator[Row]:
     names, width = layout.names, len(layout.names)
     at = names.index(wide) if wide is not None else None
     for record in records:
@@ -243,6 +258,14 @@ def to_rows(records: Iterable[Fields], layout: TableLayout, file: str, wide: str
         fields = "1 field" if len(values) == 1 else f"{len(values)} fields"
         short = f"with {fields} instead of {width}" if surplus < 0 else None
         yield Row(location, dict(zip(names, values, strict=False)), record.raw, note=record.note, short=short)
+
+
+def _has_totals(values: Sequence[str]) -> bool:
+    """Whether the last record of a table is a row of totals, as spreadsheets have it: ``Total,80``."""
+    cells = [value.strip() for value in values if value.strip()]
+    if len(cells) < 2 or cells[0].rstrip(":").casefold() not in _TOTALS:
+        return False
+    return all(_NUMBER.fullmatch(cell) is not None for cell in cells[1:])
 
 
 def _is_plain(record: Fields, layout: TableLayout) -> bool:
