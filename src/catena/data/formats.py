@@ -94,6 +94,8 @@ for _format in (
 _FORMATS_BY_SUFFIX = {
     ".jsonl": "jsonl", ".json": "json", ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet", ".xlsx": "xlsx",
 }  # fmt: skip
+_ROWS = ("conllu", "columns", "brackets", "tmx", "fasttext")
+"""Formats whose lines are not texts."""
 
 
 def text_format(path: Path | str, format: str = "auto") -> str:
@@ -101,6 +103,29 @@ def text_format(path: Path | str, format: str = "auto") -> str:
     if format != "auto":
         return format
     return _FORMATS_BY_SUFFIX.get(Path(stored_name(path)).suffix, "text")
+
+
+def check_plain_text(path: Path | str, format: str = "auto", encoding: str | None = None) -> None:
+    """Raise FormatError if the lines of a file that would be read as plain text are rows of another format.
+
+    Args:
+        path: the file.
+        format: the format of the config.
+        encoding: UTF-8 if omitted.
+    """
+    if format != "auto" or text_format(path, format) != "text":
+        return
+    found = detect_format(path, encoding)
+    if found.format == UNKNOWN:
+        raise FormatError(found.why)
+    got = f"{path} must have a text in each line, got {found.format}: {found.why}."
+    if found.format in _ROWS:
+        raise FormatError(f"{got} Write one text in each line, or pass --input-format text to read all of each line.")
+    if found.format in ("csv", "tsv"):
+        raise FormatError(
+            f"{got} Pass --input-format {found.format} to read its texts, or --input-format text to read all of each "
+            f"line."
+        )
 
 
 def table_of_texts(path: Path | str, encoding: str | None = None) -> str | None:

@@ -8,7 +8,7 @@ import pytest
 
 from catena.data.examples import SourceLocation, Text
 from catena.data.vocabulary import UNK
-from catena.errors import DataError
+from catena.errors import DataError, FormatError
 from catena.tasks.lm.config import LmConfig
 from catena.tasks.lm.data import LmData, encode_texts
 from tests.tasks.lm.helpers import prepare_data
@@ -121,7 +121,9 @@ def test_prepare_without_text_raises(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"There is nothing to train on. Name a file, as in 'catena train lm FILE'"):
         prepare_data(LmConfig())
     with pytest.raises(DataError, match=r"A text of no lines cannot be split"):
+        dataset(tmp_path, "", data={"input_format": "text"})
+    with pytest.raises(FormatError, match=r"text\.txt is empty\. Pass a file with text"):
         dataset(tmp_path, "")
     (tmp_path / "d.txt").write_text("a\n", encoding="utf-8")
     with pytest.raises(DataError, match=r"train has no tokens. Check its files"):
-        dataset(tmp_path, "\n", data={"dev": str(tmp_path / "d.txt"), "blank_lines": "drop"})
+        dataset(tmp_path, "\n", data={"dev": str(tmp_path / "d.txt"), "blank_lines": "drop", "input_format": "text"})

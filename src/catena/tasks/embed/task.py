@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from catena.checkpoint import Checkpoint
-from catena.data.formats import read_texts, text_format
+from catena.data.formats import check_plain_text, read_texts, text_format
 from catena.data.reading import ReadCounter
 from catena.data.tokenize import build_tokenizer
 from catena.errors import CheckpointError, DataError
@@ -75,6 +75,8 @@ class EmbedTask(BaseTask[EmbedConfig, Query, NeighborPrediction, EmbedOptions]):
 
     @classmethod
     def prepare(cls, config: EmbedConfig, sources: Sources[Query], origin: Origin) -> Training:
+        for path in sources.paths("train"):
+            check_plain_text(path, config.data.input_format, config.data.encoding)
         kind = FactorTraining if config.is_factor else VectorTraining
         return kind(config, sources, origin, cls.next_commands)
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from catena.data.corpus import Corpus
 from catena.data.examples import SourceLocation, Text
-from catena.data.formats import text_format
+from catena.data.formats import check_plain_text, text_format
 from catena.data.reading import ReadCounter
 from catena.data.vocabulary import UNK
 from catena.errors import DataError
@@ -63,6 +63,8 @@ class LmTask(BaseTask[LmConfig, Text, ScoredText, LmOptions]):
 
     @classmethod
     def read(cls, config: LmConfig, path: Path, counter: ReadCounter, *, gold: bool = True) -> Iterator[Text]:
+        if gold:
+            check_plain_text(path, config.data.input_format, config.data.encoding)
         return counter.seen(read_lines(config.data, path))
 
     @classmethod
