@@ -19,7 +19,7 @@ from catena.errors import DataError, FormatError
 from catena.tasks.classify.config import ClassifyConfig
 from catena.tasks.classify.linear.task import LinearTraining
 from catena.tasks.classify.task import ClassifyTask
-from catena.tasks.spec import detect_spec
+from catena.tasks.spec import detect_pairs, detect_spec
 from tests.cli.conftest import NETWORK, TINY, Catena, environment, matches, rows, write_rows
 
 
@@ -525,6 +525,13 @@ def test_csv_columns_select_the_task(text: str, task: str, tmp_path: Path) -> No
             detect_spec(path)
     else:
         assert detect_spec(path).name == task
+
+
+def test_named_columns_of_words_are_transduced(tmp_path: Path) -> None:
+    columns = {"source": "a", "target": "b"}
+    for text, task in (("a,b\ncat,kæt\ndog,dɒɡ\n", "transduce"), ("a,b\nHe is here.,Er ist hier.\n", "translate")):
+        (tmp_path / "x.csv").write_text(text, encoding="utf-8")
+        assert detect_pairs(tmp_path / "x.csv", columns).name == task
 
 
 def test_column_options_select_the_task(catena: Catena, tmp_path: Path) -> None:

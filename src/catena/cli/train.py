@@ -135,7 +135,10 @@ def _detect(first: str, line: CommandLine) -> tuple[TaskSpec, str]:
 
     format = line.value("input_format")
     for task in TASKS.values():
-        if any(line.value(name.replace("-", "_")) for name in task.implied_by):
+        named = [name for name in task.implied_by if line.value(name.replace("-", "_"))]
+        if named and task.name == "translate" and set(named) <= {"source-column", "target-column"}:
+            return _detect_pairs(first, line)
+        if named:
             return task, ""
     for task in TASKS.values():
         if format is not None and format in task.formats:
@@ -143,6 +146,15 @@ def _detect(first: str, line: CommandLine) -> tuple[TaskSpec, str]:
     spec = detect_spec(Path(first), line.value("encoding"), labeled=line.value("label_column") is not None)
     if spec.name in ("transduce", "translate") and line.value("text_column"):
         spec = TASKS["classify"]
+    return spec, _note(spec, line.arguments)
+
+
+def _detect_pairs(first: str, line: CommandLine) -> tuple[TaskSpec, str]:
+    """The task of two columns that are named: sentences are translated, words are transduced."""
+    from catena.tasks.spec import detect_pairs
+
+    columns = {side: line.value(f"{side}_column") for side in ("source", "target")}
+    spec = detect_pairs(Path(first), columns, line.value("encoding"))
     return spec, _note(spec, line.arguments)
 
 

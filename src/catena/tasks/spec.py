@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -135,6 +136,25 @@ def detect_spec(path: Path, encoding: str | None = None, labeled: bool = False) 
     if labeled and detect_format(path, encoding).format in TABLE_FORMATS:
         return TASKS["classify"]
     return TASKS[detect_task(path, encoding)]
+
+
+def detect_pairs(path: Path, columns: Mapping[str, str | None], encoding: str | None = None) -> TaskSpec:
+    """The task of two columns of a table: sentences are translated, words are transduced.
+
+    Args:
+        path: the data file.
+        columns: the columns ``source`` and ``target``, or None for those with common names.
+        encoding: its encoding if it is not UTF-8.
+    """
+    from catena.data.reading import ReadCounter
+    from catena.data.records import open_records
+    from catena.data.roles import SOURCE, TARGET
+    from catena.data.values import SENTENCE, mean_words
+
+    file = open_records(path, (SOURCE, TARGET), columns=columns, encoding=encoding)
+    rows = list(islice(file.read(ReadCounter()), 200))
+    sides = (mean_words(row[role] or "" for row in rows) for role in ("source", "target"))
+    return TASKS["translate" if min(sides) >= SENTENCE else "transduce"]
 
 
 for _spec in (

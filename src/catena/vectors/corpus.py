@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Int
 
 from catena.data.config import TokenizerConfig, WhitespaceTokenizerConfig
-from catena.data.formats import check_plain_text, read_texts, text_format
+from catena.data.formats import read_texts, text_format
 from catena.data.lines import byte_blocks
 from catena.data.tokenize import build_tokenizer
 from catena.errors import DataError
@@ -98,8 +98,6 @@ def corpus_of_files(
     plain = isinstance(tokens, WhitespaceTokenizerConfig) and tokens == WhitespaceTokenizerConfig(
         lowercase=tokens.lowercase
     )
-    for path in paths:
-        check_plain_text(path, format, encoding)
     texts = partial(read_texts, format=format, text_column=text_column, encoding=encoding)
     tokenizer = None if plain else build_tokenizer(tokens, chain.from_iterable(map(texts, paths)))
     scanner = _Scanner(words.scan_limit, known, KINDS if plain else _LISTED)
