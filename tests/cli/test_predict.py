@@ -82,10 +82,12 @@ def test_closed_standard_input_prints_error(
     assert "Standard input is closed and FILE is missing" in capsys.readouterr().err
 
 
-def test_empty_input_gives_empty_output(catena: Catena, trained: Path, tmp_path: Path) -> None:
+def test_empty_input_is_an_error(catena: Catena, trained: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").write_bytes(b"")
-    assert catena("predict", trained, tmp_path / "empty").out == ""
-    assert catena("predict", trained).out == ""
+    for words in ((trained, tmp_path / "empty"), (trained, tmp_path / "empty", "--input-format", "text"), (trained,)):
+        said = catena("predict", *words)
+        assert (said.code, said.out) == (1, "")
+        assert re.search(r"(is empty|has no records)\. Pass a file with text\.$", said.sentence)
 
 
 def test_texts_are_read_from_every_format(catena: Catena, trained: Path, tmp_path: Path) -> None:

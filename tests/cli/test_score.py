@@ -46,8 +46,11 @@ def test_output_file_has_lines_and_stderr_has_totals(catena: Catena, language_mo
     assert [line.split("\t")[2] for line in Path("out.tsv").read_text().splitlines()] == ["the cat", "a dog"]
 
 
-def test_empty_input_prints_no_texts(catena: Catena, language_model: Path) -> None:
-    assert catena("score", language_model, stdin=b"").out == "no texts\n"
+def test_empty_input_is_an_error(catena: Catena, language_model: Path) -> None:
+    said = catena("score", language_model, stdin=b"")
+    assert said.code == 1
+    assert said.out == ""
+    assert said.sentence == "standard input is empty. Pass a file with text."
 
 
 def test_score_with_other_models_prints_error(catena: Catena, trained: Path) -> None:

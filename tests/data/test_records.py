@@ -159,7 +159,7 @@ def test_blank_short_and_repeated_rows_have_reasons(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("footer", ["Total,80", "Total:,3.5", "Sum,80 %"])
-def test_row_of_totals_at_the_end_is_no_record(footer: str, tmp_path: Path) -> None:
+def test_row_of_totals_at_the_end_is_dropped(footer: str, tmp_path: Path) -> None:
     middle = "Total,80\n" if footer == "Total,80" else ""  # a record if others follow
     texts = "".join(f"a text {i},{'ab'[i % 2]}\n" for i in range(40))
     path = written(tmp_path, f"text,label\n{middle}{texts}{footer}\n")

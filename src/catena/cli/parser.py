@@ -20,6 +20,12 @@ from catena.registry import nearest
 O = TypeVar("O", bound="CommandOptions")  # noqa: E741
 S = TypeVar("S", bound=Config)
 
+_SYNONYMS = {
+    "samples": "n", "num_samples": "n", "count": "n", "batch": "batch_size", "beam": "beam_size", "lr": "learning_rate",
+    "epochs": "max_epochs", "steps": "max_steps", "max_tokens": "max_length", "out": "output", "nbest": "n_best",
+}  # fmt: skip
+"""Options by the names they have in other programs, for suggestions."""
+
 
 class UsageError(CatenaError):
     """The command line is invalid: an unknown option or a missing argument. The exit code is 2."""
@@ -171,7 +177,7 @@ def _split_once(sections: Sequence[Section], tables: Sequence[Mapping[str, Confi
         elif word.startswith("--"):
             _take_option(word, words, sections, tables, found)
         elif re.match(r"-[A-Za-z]", word):
-            found.problems.append(f"Unknown option {word}. See --help.")
+            found.problems.append(f"Unknown option {word}. {_suggestion(word[1:], sections, tables)}")
         else:
             found.positional.append(word)
     return found
@@ -231,6 +237,9 @@ def _suggestion(name: str, sections: Sequence[Section], tables: Sequence[Mapping
         known = [one for one in (name, "json", "jsonl") if one in (format.choices or ("jsonl",))]
         if known:
             return f"Did you mean --format {known[0]}?"
+    other = _SYNONYMS.get(name, name)
+    if any(other in table for table in tables):
+        full = [other]
     near = full[:3] or nearest(name, {name for table in tables for name in table})[:3]
     shown = [f"--{one.replace('_', '-')}" for one in near]
     return f"Did you mean {' or '.join(shown)}?" if shown else "See --help."

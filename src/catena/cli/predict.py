@@ -21,6 +21,7 @@ from catena.cli.common import (
     write_output,
 )
 from catena.cli.parser import Arg, UsageError
+from catena.errors import DataError
 
 _SHOWN_ERRORS = 5
 """Number of pictures or sounds that cannot be decoded whose errors are shown."""
@@ -107,7 +108,9 @@ def _read(task: Any, path: Path, name: str) -> Iterator[Any]:
     counter = ReadCounter()
     yield from task.read_inputs(path, counter)
     shown = "standard input" if name == "-" else name
-    if counter.dropped or not counter.read:
+    if not counter.read:
+        raise DataError(f"{shown} has no records. Pass a file with text.")
+    if counter.dropped:
         warn("predict", f"{shown}: {counter.counts(counter.used).sentence('')}")
     errors = [dropped.text for dropped in counter.dropped if dropped.reason == NOT_DECODED]
     for error in errors[:_SHOWN_ERRORS]:

@@ -22,6 +22,7 @@ from catena.cli.common import (
     write_output,
 )
 from catena.cli.parser import Arg, UsageError
+from catena.errors import DataError
 
 if TYPE_CHECKING:
     from catena.tasks.lm.predict import ScoredText
@@ -69,6 +70,8 @@ def run(argv: Sequence[str]) -> int:
     totals = Totals()
     with ExitStack() as stack:
         write_output(_lines(_scored(model, options, stack), model, options, totals), options.output)
+    if not totals.texts:
+        raise DataError("There are no texts to score. Pass a file with text.")
     aside = options.output is not None or options.format != "text"
     (sys.stderr if aside else sys.stdout).write(totals.line() + "\n")
     return 0
@@ -123,8 +126,6 @@ class Totals:
         self.nats -= one.log_prob
 
     def line(self) -> str:
-        if not self.texts:
-            return "no texts"
         mean = self.nats / self.tokens
         perplexity = math.exp(mean) if mean < 700 else math.inf
         bits = self.nats / math.log(2)

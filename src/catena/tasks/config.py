@@ -94,6 +94,8 @@ class SplitConfig(Config):
 
 def _no_folds(value: Any) -> Any:
     """None for 0 folds, and any other value as it is."""
+    if value in (1, "1") and value is not True:
+        raise ValueError("data.folds must be at least 2, or none, got 1. Pass none for no cross-validation.")
     return None if value in (0, "0") and value is not False else value
 
 
