@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -64,3 +65,28 @@ def test_rungs_keep_the_better_third_and_divide_the_time() -> None:
     assert plan_slices(100.0, 9, 2, (0.3, 0.2)) == [(9, pytest.approx(30 / 5)), (3, pytest.approx(20 / 2))]
     assert plan_slices(100.0, 2, 2, (0.3, 0.2)) == [(2, pytest.approx(30))]
     assert plan_slices(100.0, 3, 2, (0.3, 0.2)) == [(3, pytest.approx(15))]
+
+
+def network(name: str, score: float, metric: str = "accuracy", higher: bool = True) -> Trial:
+    return replace(trial(name, score, metric, higher), is_network=True)
+
+
+@pytest.mark.parametrize(("n_dev", "name"), [(100, "a"), (10_000, "b")])
+def test_networks_lead_only_if_they_are_better_by_more_than_noise(n_dev: int, name: str) -> None:
+    record = SearchRecord("tag", 60.0, 9, n_dev, trials=[trial("a", 0.90), network("b", 0.91)], winner="a")
+    assert record.leader is not None
+    assert record.leader.name == name
+    reason = "chosen: a (a model), simpler than b, whose score is higher by only 0.0100"
+    assert record.lines()[-1] == reason
+
+
+def test_noise_is_known_for_fractions_and_between_networks_and_counted_models_only() -> None:
+    def leader(*trials: Trial) -> str:
+        found = SearchRecord("lm", 60.0, 9, 10, trials=list(trials)).leader
+        return found.name if found else ""
+
+    assert leader(trial("a", 9.0, "perplexity", False), network("b", 8.9, "perplexity", False)) == "b"
+    assert leader(trial("a", 20.0), network("b", 20.1)) == "b"
+    assert leader(trial("a", 0.90), trial("b", 0.91)) == "b"
+    assert leader(network("a", 0.90), network("b", 0.91)) == "b"
+    assert leader(network("a", 0.90), network("b", 0.91), trial("c", 0.5)) == "b"

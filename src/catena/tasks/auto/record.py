@@ -117,9 +117,20 @@ class SearchRecord:
 
     @property
     def leader(self) -> Trial | None:
-        """The best candidate so far. Of equal ones, the simpler one."""
+        """The best candidate so far. Of equal ones, the simpler one; a network must be better by more than noise."""
         scored = [trial for trial in self.trials if trial.rank > -math.inf]
-        return max(scored, key=lambda trial: trial.rank, default=None)
+        best = max(scored, key=lambda trial: trial.rank, default=None)
+        if best is None or not best.is_network:
+            return best
+        counted = max((trial for trial in scored if not trial.is_network), key=lambda trial: trial.rank, default=best)
+        return counted if best.rank - counted.rank < self._noise(counted) else best
+
+    def _noise(self, trial: Trial) -> float:
+        """Half a standard error of a fraction on dev; 0 for other scores."""
+        score = trial.scores[trial.metric]
+        if not trial.higher_is_better or not 0 <= score <= 1:
+            return 0.0
+        return 0.5 * math.sqrt(score * (1 - score) / max(self.n_dev, 1))
 
     def lines(self) -> list[str]:
         """The search in lines of a report, the best candidate first."""
@@ -138,9 +149,13 @@ class SearchRecord:
         if not others:
             return [f"chosen: {winner.name} ({winner.about}), the only candidate with a score"]
         second = max(others, key=lambda trial: trial.rank)
-        margin = abs(winner.scores[winner.metric] - second.scores[winner.metric])
+        margin = winner.rank - second.rank
         again = "; then trained again on train and dev" if self.refit else ""
-        return [f"chosen: {winner.name} ({winner.about}), better than {second.name} by {margin:.4f} on dev{again}"]
+        if margin < 0:
+            reason = f"simpler than {second.name}, whose score is higher by only {-margin:.4f}"
+        else:
+            reason = f"better than {second.name} by {margin:.4f} on dev"
+        return [f"chosen: {winner.name} ({winner.about}), {reason}{again}"]
 
     def write(self, folder: Path) -> None:
         """Write ``search.json``."""

@@ -112,7 +112,7 @@ def prepare_pairs(
     else:
         store = PairStore(config, sources, (encoding.source.tokenizer, encoding.target.tokenizer))
     parts = store.rows(encoding)
-    counts = sources.counter.counts(sum(map(len, parts.values())))
+    counts = sources.counter.counts(sum(map(len, parts.values())) - sources.n_shared)
     return parts, [*lines, counts.sentence(), *_describe_rows(encoding, parts)]
 
 
@@ -250,12 +250,13 @@ class PairStore:
             splits = self.config.data.splits(has_dev=False, has_test=True, seed=self.config.seed)
             index = splits.rows([f"{number:x}" for number in self._hashes])
             parts = {**parts, "train": index.train, "dev": index.dev}
+            self.sources.n_shared = len(np.intersect1d(index.train, index.dev))
             self.examples["dev"] = self._read_again(index.dev)
         for row in (long := [row for row in parts["train"].tolist() if row in self._long]):
             self._drop(f"longer than max_length={self.config.data.max_length}", self._long[row])
         parts["train"] = np.setdiff1d(parts["train"], long)
         if not len(parts["train"]):
-            counts = self.sources.counter.counts(sum(map(len, parts.values()))).sentence("")
+            counts = self.sources.counter.counts(self.sources.counter.used).sentence("")
             raise DataError(
                 f"There are no pairs in train: {counts}. Add pairs, or raise data.max_length (--data.max-length)."
             )

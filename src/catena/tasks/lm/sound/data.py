@@ -244,8 +244,9 @@ def read_parts(config: LmConfig, sources: Sources[RecordingExample]) -> tuple[di
         listed["train"] = [train[i] for i in rows.train]
         for part, index in (("dev", rows.dev), ("test", rows.test)):
             listed[part] = [train[i] for i in index] or listed[part]
+        sources.n_shared = len(np.intersect1d(rows.train, rows.dev))
     parts = {part: decode_recordings(get_model(config), some, sources.counter) for part, some in listed.items()}
-    counts = sources.counter.counts(sum(map(len, parts.values()))).sentence()
+    counts = sources.counter.counts(sum(map(len, parts.values())) - sources.n_shared).sentence()
     if not by_recording and any(held.values()):
         parts |= cut_ends(parts["train"], held, get_model(config).hop)
     for part in ("train", "dev"):
