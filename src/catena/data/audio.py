@@ -59,19 +59,6 @@ class Audio:
         return len(self.samples) / self.sample_rate
 
 
-@dataclass(frozen=True)
-class AudioInfo:
-    """The header of a sound file, before downmixing and resampling; ``n_frames`` samples in each channel."""
-
-    n_frames: int
-    n_channels: int
-    sample_rate: int
-
-    @property
-    def seconds(self) -> float:
-        return self.n_frames / self.sample_rate
-
-
 def read_audio(
     path: Path | str, sample_rate: int | None = None, *, max_seconds: float | int | None = MAX_SECONDS
 ) -> Audio:
@@ -122,12 +109,6 @@ def audio_blocks(path: Path | str, sample_rate: int | None, block: int) -> Itera
             waiting = waiting[whole:]
     if len(waiting):
         yield waiting
-
-
-def read_audio_info(path: Path | str) -> AudioInfo:
-    """The length, channels and rate of a sound file; only the header is read."""
-    with _open_sound(Path(path)) as sound:
-        return AudioInfo(sound.frames, sound.channels, sound.samplerate)
 
 
 def resample(samples: Float32[np.ndarray, " n"], rate: int, sample_rate: int) -> Float32[np.ndarray, " _"]:

@@ -31,7 +31,6 @@ RESPONSE_COLUMNS = (
     "output",
 )  # fmt: skip
 TURN_COLUMNS = ("turns", "messages", "conversations", "conversation", "dialogue", "dialog", "utterances")
-SPEAKER_COLUMNS = ("speakers",)
 TITLE_COLUMNS = ("goal", "title", "name", "topic")
 ITEM_COLUMNS = ("items", "ingredients", "agenda", "points", "keywords", "recipeingredient")
 COMPOSED_COLUMNS = ("text", "directions", "instructions", "steps", "recipe", "body", "content", "recipeinstructions")
@@ -77,8 +76,6 @@ LABEL = Role("label", LABEL_COLUMNS, is_list=True, missing=MISSING)
 SOURCE = Role("source", ("source", "src"))
 TARGET = Role("target", ("target", "tgt", "trg"))
 CONTEXT = Role("context", CONTEXT_COLUMNS)
-RESPONSE = Role("response", RESPONSE_COLUMNS)
-TURNS = Role("turns", TURN_COLUMNS, is_list=True)
 TITLE = Role("title", TITLE_COLUMNS)
 ITEMS = Role("items", ITEM_COLUMNS, is_list=True, separator="|")
 COMPOSED = Role("text", COMPOSED_COLUMNS)
