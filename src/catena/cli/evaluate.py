@@ -49,7 +49,11 @@ def run(argv: Sequence[str]) -> int:
     with input_file(command.options.file) as path:
         examples, counts = read_gold_file(task, path)
         result = replace(task.evaluate(examples), counts=counts)
-        baselines = _compare(task, command.options, names, examples) if names else None
+        baselines = None
+        if names:
+            from catena.tasks.baselines.runs import evaluate_baselines
+
+            baselines = evaluate_baselines(task, command.options.run, names, examples, command.options.file)
     if command.options.format == "json":
         from catena.tasks.writing import to_json
 
@@ -59,12 +63,6 @@ def run(argv: Sequence[str]) -> int:
         lines = [*result.lines(), *([] if baselines is None else ["", *baselines.lines()])]
         write_output(lines, None)
     return 0
-
-
-def _compare(task: Any, options: EvaluateCommand, names: Sequence[str], examples: Sequence[Any]) -> Any:
-    from catena.tasks.baselines.runs import evaluate_baselines
-
-    return evaluate_baselines(task, options.run, names, examples, str(options.file))
 
 
 def evaluate_file(task: Any, path: Path) -> Any:

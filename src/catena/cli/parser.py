@@ -85,19 +85,15 @@ class Section:
         return {name: key for name, key in table.items() if self.only is None or key.path[0] in self.only}
 
 
-@dataclass(frozen=True)
-class Given:
-    """One option of a command line: its key, and the text of its value."""
-
-    key: ConfigKey
-    text: str
+_Given = tuple[ConfigKey, str]
+"""One option of a command line: its key, and the text of its value."""
 
 
 @dataclass
 class _Words:
     """A command line, split into options of each section, positional arguments and problems."""
 
-    given: list[list[Given]]
+    given: list[list[_Given]]
     positional: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
@@ -114,15 +110,13 @@ def parse_command(
     words = _split(every, argv)
     if words.problems:
         raise UsageError(" ".join(dict.fromkeys(words.problems)))
-    values = override({}, [(one.key, one.text) for one in words.given[0] if not get_arg(one.key).repeat])
-    for one in words.given[0]:
-        if get_arg(one.key).repeat:
-            values.setdefault(one.key.path[-1], []).append(one.text)
+    values = override({}, [(key, text) for key, text in words.given[0] if not get_arg(key).repeat])
+    for key, text in words.given[0]:
+        if get_arg(key).repeat:
+            values.setdefault(key.path[-1], []).append(text)
     values |= _assign(schema, words.positional)
-    _check_given_once(schema, values)
     options = parse_values(schema, values)
-    pairs = zip(sections, words.given[1:], strict=True)
-    return options, [override(part.data, [(one.key, one.text) for one in given]) for part, given in pairs]
+    return options, [override(part.data, given) for part, given in zip(sections, words.given[1:], strict=True)]
 
 
 def parse_values(schema: type[S], values: Mapping[str, Any]) -> S:
@@ -153,7 +147,7 @@ def _split(sections: Sequence[Section], argv: Sequence[str]) -> _Words:
     tables = [section.table(values) for section, values in zip(sections, data, strict=True)]
     for _ in range(len(argv) + 1):
         words = _split_once(sections, tables, argv)
-        chosen = [[(one.key, one.text) for one in some if one.key.path[-1] == KIND] for some in words.given]
+        chosen = [[(key, text) for key, text in some if key.path[-1] == KIND] for some in words.given]
         data = [override(part.data, some) for part, some in zip(sections, chosen, strict=True)]
         before, tables = tables, [part.table(values) for part, values in zip(sections, data, strict=True)]
         if [table.keys() for table in tables] == [table.keys() for table in before]:
@@ -171,7 +165,7 @@ def _split_once(sections: Sequence[Section], tables: Sequence[Mapping[str, Confi
             found.positional += words
             break
         if word in shorts:
-            found.given[0].append(Given(shorts[word], _value(word, shorts[word], words, found)))
+            found.given[0].append((shorts[word], _value(word, shorts[word], words, found)))
         elif word in ("-s", "--set"):
             _take_setting(word, words, tables, found)
         elif word.startswith("--"):
@@ -190,12 +184,12 @@ def _take_option(
     name = name.replace("-", "_")
     for table, given in zip(tables, found.given, strict=True):
         if key := table.get(name):
-            given.append(Given(key, value if has_value else _value(word, key, words, found)))
+            given.append((key, value if has_value else _value(word, key, words, found)))
             return
         if (key := table.get(name.removeprefix("no_"))) and key.is_switch and name.startswith("no_"):
             if has_value:
                 found.problems.append(f"--{name.replace('_', '-')} takes no value, got {value!r}. Remove it.")
-            given.append(Given(key, "false"))
+            given.append((key, "false"))
             return
     if words and not has_value and not words[0].startswith("-"):
         words.pop(0)  # probably its value
@@ -221,7 +215,7 @@ def _take_setting(word: str, words: list[str], tables: Sequence[Mapping[str, Con
         return
     for table, given in zip(tables[1:], found.given[1:], strict=True):
         if key := table.get(name):
-            given.append(Given(key, value))
+            given.append((key, value))
             return
     known = [key for table in tables[1:] for key in table]
     near = nearest(name, known)
@@ -260,23 +254,18 @@ def short_options(schema: type[Config]) -> dict[str, ConfigKey]:
 
 def _assign(schema: type[CommandOptions], words: Sequence[str]) -> dict[str, Any]:
     """The positional arguments by the names of their fields."""
-    fields = [key for key in keys(schema) if get_arg(key).positional]
     values: dict[str, Any] = {}
     left = list(words)
-    for key in fields:
+    for key in keys(schema):
+        if not get_arg(key).positional:
+            continue
         if key.is_list:
             values[key.path[-1]] = left
             left = []
         elif left:
             values[key.path[-1]] = left.pop(0)
-        elif key.field.is_required():
+        if key.field.is_required() and not values.get(key.path[-1]):
             raise UsageError(f"{get_arg(key).metavar} is missing. Usage: {schema.usage}.")
     if left:
         raise UsageError(f"Unexpected argument {left[0]!r}. Usage: {schema.usage}.")
     return values
-
-
-def _check_given_once(schema: type[CommandOptions], values: Mapping[str, Any]) -> None:
-    for key in keys(schema):
-        if get_arg(key).positional and key.field.is_required() and not values.get(key.path[-1]):
-            raise UsageError(f"{get_arg(key).metavar} is missing. Usage: {schema.usage}.")

@@ -1,6 +1,7 @@
 """Large text files: random access to their lines, and blocks of bytes that are never cut inside a word.
 
-Random access uses an index of line starts, built in one pass. It is independent of file formats. Blocks need memory neither for the file nor for its longest line.
+Random access uses an index of line starts, built in one pass. It is independent of file formats. Blocks need memory
+neither for the file nor for its longest line.
 """
 
 from __future__ import annotations

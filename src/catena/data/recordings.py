@@ -7,7 +7,6 @@ tests/data/test_recordings.py.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -30,6 +29,9 @@ IN_MEMORY = 1 << 26
 """Bytes of :func:`store_recordings` that are kept in memory."""
 _BLOCK = 1 << 16
 """Samples that are quantized in one call."""
+
+NamedLevels = tuple[str, Iterable[UInt8[np.ndarray, " _"]], int]
+"""The name of a recording, its levels in blocks, and its speaker."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +120,7 @@ def quantize_files(
             f"speakers must have one entry for each of {len(paths)} files, got {len(known)}. Add or remove."
         )
 
-    def readable() -> Iterator[tuple[str, list[UInt8[np.ndarray, " _"]], int]]:
+    def readable() -> Iterator[NamedLevels]:
         for path, speaker in zip(paths, known, strict=True):
             try:
                 blocks = quantize_file(path, sample_rate, n_levels)
@@ -136,25 +138,27 @@ def quantize_file(path: Path, sample_rate: int, n_levels: int = N_LEVELS) -> lis
     return [encode_mulaw(block, n_levels) for block in audio_blocks(path, sample_rate, _BLOCK)]
 
 
-def store_recordings(
-    recordings: Iterable[tuple[str, Iterable[UInt8[np.ndarray, " _"]], int]],
-    sample_rate: int,
-    n_levels: int = N_LEVELS,
-) -> Recordings:
+def store_recordings(recordings: Iterable[NamedLevels], sample_rate: int, n_levels: int = N_LEVELS) -> Recordings:
     """Recordings for this process only: in memory while they are small, and then in a temporary file.
 
     Arguments as in :func:`write_recordings`.
     """
-    names, speakers, lengths = [], [], []
-    with contextlib.ExitStack() as stack:
-        file = stack.enter_context(tempfile.SpooledTemporaryFile(IN_MEMORY, prefix="catena-recordings-"))
-        for name, blocks, speaker in recordings:
-            names.append(name)
-            speakers.append(speaker)
-            lengths.append(sum(file.write(np.asarray(block, np.uint8).tobytes()) for block in blocks))
-        levels = _map_spooled(file, sum(lengths))
-    edges = np.cumsum([0, *lengths])
-    return Recordings(levels, edges, tuple(names), np.array(speakers, np.int64), sample_rate, n_levels)
+    with tempfile.SpooledTemporaryFile(IN_MEMORY, prefix="catena-recordings-") as file:
+        listed = _write_levels(file, recordings)
+        edges = np.cumsum([0, *listed["lengths"]])
+        levels = _map_spooled(file, int(edges[-1]))
+    speakers = np.array(listed["speakers"], np.int64)
+    return Recordings(levels, edges, tuple(listed["names"]), speakers, sample_rate, n_levels)
+
+
+def _write_levels(file: Any, recordings: Iterable[NamedLevels]) -> dict[str, list[Any]]:
+    """Write the levels of all recordings, and return their names, speakers and lengths."""
+    listed: dict[str, list[Any]] = {"names": [], "speakers": [], "lengths": []}
+    for name, blocks, speaker in recordings:
+        listed["names"].append(name)
+        listed["speakers"].append(speaker)
+        listed["lengths"].append(sum(file.write(np.asarray(block, np.uint8).tobytes()) for block in blocks))
+    return listed
 
 
 def _map_spooled(file: Any, n: int) -> UInt8[np.ndarray, " n"]:
@@ -167,10 +171,7 @@ def _map_spooled(file: Any, n: int) -> UInt8[np.ndarray, " n"]:
 
 
 def write_recordings(
-    folder: Path,
-    recordings: Iterable[tuple[str, Iterable[UInt8[np.ndarray, " _"]], int]],
-    sample_rate: int,
-    n_levels: int = N_LEVELS,
+    folder: Path, recordings: Iterable[NamedLevels], sample_rate: int, n_levels: int = N_LEVELS
 ) -> Recordings:
     """Write quantized recordings to a folder, and map them.
 
@@ -180,14 +181,9 @@ def write_recordings(
         sample_rate: samples in a second.
         n_levels: the number of mu-law levels.
     """
-    names, speakers, lengths = [], [], []
     with atomic_write(folder / SAMPLES) as unfinished, unfinished.open("xb") as file:
-        for name, blocks, speaker in recordings:
-            names.append(name)
-            speakers.append(speaker)
-            lengths.append(sum(file.write(np.asarray(block, np.uint8).tobytes()) for block in blocks))
-    index = {"sample_rate": sample_rate, "n_levels": n_levels, "names": names, "speakers": speakers, "lengths": lengths}
-    write_text_atomically(folder / INDEX, as_json(index))
+        listed = _write_levels(file, recordings)
+    write_text_atomically(folder / INDEX, as_json({"sample_rate": sample_rate, "n_levels": n_levels, **listed}))
     return read_recordings(folder)
 
 

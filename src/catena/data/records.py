@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -135,25 +135,10 @@ class RecordFile:
         if choice.lists and isinstance(value, str):
             raise ValueError(f"with a text instead of a list of {role.name}")
         if role.is_list:
-            return self._list(role, choice, value)
+            make = _list_of_text if isinstance(value, str) else to_list  # most labels repeat
+            return make(value, role.missing, role.separator, choice.class_names, choice.integers) or None
         text = to_text(value)
         return None if text is None or text.strip() in role.missing else text
-
-    def _list(self, role: Role, choice: ColumnChoice, value: Any) -> tuple[str, ...] | None:
-        """The list of a value. Most labels repeat, so those of strings are remembered."""
-        known = self._lists
-        if not isinstance(value, str):
-            return to_list(value, role.missing, role.separator, choice.class_names, choice.integers) or None
-        if (found := known.get((role.name, value), _UNKNOWN)) is not _UNKNOWN:
-            return found
-        made = to_list(value, role.missing, role.separator, choice.class_names, choice.integers) or None
-        if len(known) < _MOST_LISTS:
-            known[role.name, value] = made
-        return made
-
-    @cached_property
-    def _lists(self) -> dict[tuple[str, str], tuple[str, ...] | None]:
-        return {}
 
     def _wide(self) -> str | None:
         """The column of texts in a tab-separated table of two columns, whose texts may contain tabs."""
@@ -177,9 +162,7 @@ class RecordFile:
         return first if first is not None else row.raw
 
 
-_UNKNOWN: Any = object()
-_MOST_LISTS = 10_000
-"""Maximum number of strings whose lists are remembered."""
+_list_of_text = lru_cache(maxsize=10_000)(to_list)
 
 
 def _common_parent(columns: Sequence[str]) -> str:

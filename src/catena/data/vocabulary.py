@@ -64,18 +64,8 @@ class Vocabulary:
         self._special_ids = {name: i for i, name in enumerate(self.specials)}
         first = len(self.specials)
         self._ids = {symbol: i for i, symbol in enumerate(symbols, start=first)}
-        if (
-            len(self._special_ids) < first
-            or len(self._ids) < len(symbols)
-            or self._special_ids.keys() & self._ids.keys()
-        ):
-            twice = [symbol for symbol, n in Counter(self._names).items() if n > 1]
-            raise DataError(f"Symbols of a vocabulary must be unique, got {twice[0]!r} twice. Remove one.")
-        if counts is not None and len(counts) != len(symbols):
-            raise DataError(
-                f"counts must have one entry for each of the {len(symbols)} symbols, got {len(counts)}. Pass as many "
-                f"counts."
-            )
+        _check_unique(self._names, "symbols of a vocabulary")
+        _check_counts(symbols, counts, "symbols")
         numbers = counts if counts is not None else [0] * len(symbols)
         self.counts: list[int] = [0, unknown_count, *([0] * len(specials)), *numbers]
         self.special_counts: dict[str, int] = {}
@@ -97,10 +87,7 @@ class Vocabulary:
             specials: names of more special tokens.
             symbols: symbols that are always kept, such as those of a tokenizer that knows all its tokens.
         """
-        counter: Counter[str] = Counter()
-        for tokens in token_lists:
-            counter.update(tokens)
-        return cls.from_counts(counter, settings, specials, symbols)
+        return cls.from_counts(_count(token_lists), settings, specials, symbols)
 
     @classmethod
     def from_counts(
@@ -179,9 +166,7 @@ class Vocabulary:
 
     def coverage(self, token_lists: Iterable[Iterable[str]]) -> VocabularyCoverage:
         """How many tokens and how many distinct tokens have their own ids."""
-        counter: Counter[str] = Counter()
-        for tokens in token_lists:
-            counter.update(tokens)
+        counter = _count(token_lists)
         known = {symbol: n for symbol, n in counter.items() if symbol in self._ids}
         return VocabularyCoverage(counter.total(), sum(known.values()), len(counter), len(known))
 
@@ -213,21 +198,13 @@ class Labels:
         self.names = tuple(names)
         self.counts = tuple(counts) if counts is not None else (0,) * len(self.names)
         self._ids = {name: i for i, name in enumerate(self.names)}
-        if len(self._ids) < len(self.names):
-            twice = next(name for name, n in Counter(self.names).items() if n > 1)
-            raise DataError(f"Labels must be unique, got {twice!r} twice. Remove one.")
-        if len(self.counts) != len(self.names):
-            raise DataError(
-                f"counts must have one entry for each of the {len(self.names)} labels, got {len(self.counts)}. Pass as "
-                f"many."
-            )
+        _check_unique(self.names, "labels")
+        _check_counts(self.names, counts, "labels")
 
     @classmethod
     def count(cls, label_lists: Iterable[Iterable[str]]) -> Labels:
         """The labels of examples, each given as a tuple of labels."""
-        counter: Counter[str] = Counter()
-        for labels in label_lists:
-            counter.update(labels)
+        counter = _count(label_lists)
         ordered = _sorted_labels(counter)
         return cls(ordered, [counter[name] for name in ordered])
 
@@ -281,6 +258,26 @@ class Labels:
             return cls(names, counts)
         except DataError as error:
             raise CheckpointError(f"{path} is damaged: {error} Copy the model again.") from None
+
+
+def _count(lists: Iterable[Iterable[str]]) -> Counter[str]:
+    counter: Counter[str] = Counter()
+    for names in lists:
+        counter.update(names)
+    return counter
+
+
+def _check_unique(names: Sequence[str], what: str) -> None:
+    if len(set(names)) < len(names):
+        twice = next(name for name, n in Counter(names).items() if n > 1)
+        raise DataError(f"{what.capitalize()} must be unique, got {twice!r} twice. Remove one.")
+
+
+def _check_counts(names: Sequence[str], counts: Sequence[int] | None, what: str) -> None:
+    if counts is not None and len(counts) != len(names):
+        raise DataError(
+            f"counts must have one entry for each of the {len(names)} {what}, got {len(counts)}. Pass as many counts."
+        )
 
 
 def _by_count(entry: tuple[str, int]) -> tuple[int, str]:

@@ -55,16 +55,9 @@ def read_fasttext(path: Path, wanted: Collection[str] | None = None) -> StoredVe
         vectors = _with_ngrams(chosen, np.array(keep, np.int64), matrix, len(words), shortest, longest)
     else:
         vectors = matrix[: len(words)] if wanted is None else matrix[list(keep)]
-    encoded = [word.encode() for word in chosen]
-    return StoredVectors(
-        np.frombuffer(b"".join(encoded), np.uint8).copy(),
-        np.cumsum([len(word) for word in encoded], dtype=np.int64),
-        np.array([counts[i] for i in keep], np.int64),
-        vectors,
-        matrix[len(words) :] if buckets and wanted is None else None,
-        shortest if buckets else 0,
-        longest if buckets else 0,
-    )
+    grams = matrix[len(words) :] if buckets and wanted is None else None
+    lengths = (shortest, longest) if buckets else (0, 0)
+    return StoredVectors.from_words(chosen, [counts[i] for i in keep], vectors, grams, lengths)
 
 
 def _beginning(path: Path, file: io.BufferedReader) -> tuple[dict[str, int], list[str], list[int]]:

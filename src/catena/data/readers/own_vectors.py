@@ -12,8 +12,9 @@ import json
 import math
 import os
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,27 @@ class StoredVectors:
     buckets: Float32[np.ndarray, "n d"] | None = None
     shortest: int = 0
     longest: int = 0
+
+    @classmethod
+    def from_words(
+        cls,
+        words: Sequence[str],
+        counts: Sequence[int],
+        matrix: Float32[np.ndarray, "v d"],
+        buckets: Float32[np.ndarray, "n d"] | None = None,
+        lengths: tuple[int, int] = (0, 0),
+    ) -> StoredVectors:
+        """The content of a file with these words. ``lengths`` are the shortest and the longest n-gram of buckets."""
+        encoded = [word.encode("utf-8", "surrogatepass") for word in words]
+        names = np.frombuffer(b"".join(encoded), np.uint8).copy()
+        ends = np.cumsum([len(word) for word in encoded], dtype=np.int64)
+        return cls(names, ends, np.array(counts, np.int64), matrix, buckets, *lengths)
+
+    @property
+    def words(self) -> list[str]:
+        """The words as strings."""
+        whole = self.names.tobytes()
+        return [whole[low:high].decode("utf-8", "surrogatepass") for low, high in pairwise([0, *self.ends.tolist()])]
 
 
 def is_safetensors(first_bytes: bytes) -> bool:

@@ -19,7 +19,7 @@ import warnings
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice, pairwise
+from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -79,9 +79,11 @@ def read_vectors(path: Path, wanted: Collection[str] | None = None, d: int | Non
             number.
     """
     path = Path(path)
-    if (other := _in_another_format(path, wanted)) is not None:
-        _checked_size(path, other.matrix.shape[1], d)
-        return other
+    if (stored := _read_binary(path, wanted)) is not None:
+        _checked_size(path, stored.matrix.shape[1], d)
+        rows_of = {word: i for i, word in enumerate(stored.words) if wanted is None or word in wanted}
+        matrix = np.ascontiguousarray(stored.matrix[list(rows_of.values())], np.float32)
+        return VectorFile(tuple(rows_of), matrix)
     keep = None if wanted is None else {word.encode("utf-8", "surrogatepass") for word in wanted}
     found: dict[bytes, int] = {}
     rows: list[np.ndarray] = []
@@ -127,23 +129,29 @@ def read_word_vectors(
     return matrix, known
 
 
-def _in_another_format(path: Path, wanted: Collection[str] | None) -> VectorFile | None:
-    """The vectors of a file in another format than word2vec or GloVe."""
-    if not path.is_file():
+def read_stored_vectors(path: Path) -> StoredVectors:
+    """Read all vectors of a file of any format."""
+    if (stored := _read_binary(path)) is not None:
+        return stored
+    found = read_vectors(path)
+    return StoredVectors.from_words(found.words, [0] * len(found.words), found.matrix)
+
+
+def _read_binary(path: Path, wanted: Collection[str] | None = None) -> StoredVectors | None:
+    """The vectors of a file of Catena or a binary file of fastText; None for a file of word2vec or GloVe."""
+    with open_bytes(path) as stream, reading_errors(path):
+        first = stream.read(9)
+        is_packed = not isinstance(stream.raw, io.FileIO)
+    if first[:1] == b"\x80":
+        raise FormatError(
+            f"{path} is a pickle, which gensim's save() writes and Catena never opens. Write the vectors with gensim's "
+            f"save_word2vec_format() instead."
+        )
+    if not is_safetensors(first) and not is_fasttext(first):
         return None
-    with path.open("rb") as file:
-        first = file.read(9)
-    if is_safetensors(first):
-        stored = read_own_vectors(path)
-    elif is_fasttext(first):
-        stored = read_fasttext(path, wanted)
-    else:
-        return None
-    starts = [0, *stored.ends.tolist()]
-    whole = stored.names.tobytes()
-    words = [whole[low:high].decode("utf-8", "surrogatepass") for low, high in pairwise(starts)]
-    rows = [i for i, word in enumerate(words) if wanted is None or word in wanted]
-    return VectorFile(tuple(words[i] for i in rows), np.ascontiguousarray(stored.matrix[rows], np.float32))
+    if is_packed:
+        raise FormatError(f"{path} is compressed, and its format can only be read uncompressed. Decompress it first.")
+    return read_own_vectors(path) if is_safetensors(first) else read_fasttext(path, wanted)
 
 
 # --- format detection ---------------------------------------------------------------------------------------
@@ -311,35 +319,3 @@ def _shown(word: bytes) -> str:
 
 def _unit(source: _Source) -> str:
     return "word" if source.binary else "line"
-
-
-# --- all vectors of a file --------------------------------------------------------------------------------------------
-
-
-__all__ = ["StoredVectors", "read_stored_vectors"]
-
-
-def read_stored_vectors(path: Path) -> StoredVectors:
-    """Read all vectors of a file."""
-    with open_bytes(path) as stream, reading_errors(path):
-        first = stream.read(9)
-        is_packed = not isinstance(stream.raw, io.FileIO)
-    if is_packed and (is_safetensors(first) or is_fasttext(first)):
-        raise FormatError(f"{path} is compressed, and its format can only be read uncompressed. Decompress it first.")
-    if is_safetensors(first):
-        return read_own_vectors(path)
-    if is_fasttext(first):
-        return read_fasttext(path)
-    if first[:1] == b"\x80":
-        raise FormatError(
-            f"{path} is a pickle, which gensim's save() writes and Catena never opens. Write the vectors with gensim's "
-            f"save_word2vec_format() instead."
-        )
-    found = read_vectors(path)
-    encoded = [word.encode("utf-8", "surrogatepass") for word in found.words]
-    return StoredVectors(
-        np.frombuffer(b"".join(encoded), np.uint8).copy(),
-        np.cumsum([len(word) for word in encoded], dtype=np.int64),
-        np.zeros(len(encoded), np.int64),
-        found.matrix,
-    )
