@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from catena.data.encodings import UNDECODED
+from catena.data.schemes import MEANING, describe_scheme, find_problem
 from catena.data.special_tokens import NAMES_IN_TEXT
 
 FEW = 20
@@ -302,43 +303,38 @@ class TagTroubles:
         self._parsed: dict[str, tuple[str, str] | None] = {}
         self._loose, self._broken = Lines(), Lines()
         self._begins = self._chunks = self._separators = 0
-        self._letters: set[str] = set()
+        self._tags: set[str] = set()
 
     def add(self, first_line: int, tags: Sequence[str]) -> None:
-        previous = ("O", "")
+        self._tags.update(tags)
+        before = ("O", "")
         for i, tag in enumerate((*tags, "O")):
-            if tag not in self._parsed:
-                match = _TAG.fullmatch(tag)
-                self._parsed[tag] = (match[1] or "O", match[2] or "") if match else None
-            here = self._parsed[tag]
-            if here is None:
+            if (here := self._parse(tag)) is None:
                 self.is_bio = False
                 return
-            self._step(previous, here, first_line + min(i, len(tags) - 1))
-            previous = here
+            line = first_line + min(i, len(tags) - 1)
+            continues = here[1] == before[1] and before[0] != "O"
+            if find_problem(before, here, "iob2"):
+                self._loose.add(line)
+            if find_problem(before, here, "bilou"):
+                self._broken.add(line)
+            self._begins += here[0] == "B" and not continues
+            self._separators += here[0] == "B" and continues
+            self._chunks += here[0] in "BU" or (here[0] == "I" and not continues)
+            before = here
 
-    def _step(self, previous: tuple[str, str], here: tuple[str, str], line: int) -> None:
-        (before, before_type), (now, now_type) = previous, here
-        self._letters.add(now)
-        continues = now_type == before_type and before != "O"
-        if now == "I" and not (continues and before in "BIM"):
-            self._loose.add(line)
-        if now == "B" and not continues:
-            self._begins += 1
-        self._separators += now == "B" and continues
-        self._chunks += now in "BSU" or (now == "I" and not continues)
-        # In BIOES, B must be followed by I and E (L in BILOU), and I and E must follow B.
-        is_open = before in "BIM"
-        goes_on = now in "IELM"
-        if is_open != goes_on or (is_open and not continues):
-            self._broken.add(line)
+    def _parse(self, tag: str) -> tuple[str, str] | None:
+        """The meaning of the letter, as in BILOU, and the kind; None if it is not such a tag."""
+        if tag not in self._parsed:
+            match = _TAG.fullmatch(tag)
+            self._parsed[tag] = (MEANING[match[1]] if match[1] else "O", match[2] or "") if match else None
+        return self._parsed[tag]
 
     def findings(self, column: int) -> Iterator[Finding]:
         if not self.is_bio or not self._chunks:
             return
         where = f"in column {column}"
-        if self._letters & set("ESLUM"):
-            name = "BMES" if "M" in self._letters else "BILOU" if self._letters & set("LU") else "BIOES"
+        if (name := describe_scheme(self._tags)) not in ("BIO", "IO", None):
             yield Finding("scheme", "note", f"the tags {where} are {name}")
             message = (
                 f"[a tag|# tags] {where} [violates|violate] {name}: a chunk is not closed, or is continued without a"

@@ -21,7 +21,7 @@ from catena.errors import DataError
 
 _SpanScheme = Literal["iob1", "iob2", "bilou"]
 OUTSIDE = "O"
-_MEANING = {"B": "B", "I": "I", "M": "I", "L": "L", "E": "L", "U": "U", "S": "U"}
+MEANING = {"B": "B", "I": "I", "M": "I", "L": "L", "E": "L", "U": "U", "S": "U"}
 _LETTERS = {"iob1": "BI", "iob2": "BI", "bilou": "BIMLEUS"}
 
 
@@ -74,7 +74,7 @@ def tags_to_spans(tags: Sequence[str], scheme: _SpanScheme) -> list[Span]:
     begin, before = 0, ("O", "")
     for i, tag in enumerate([*tags, OUTSIDE]):
         here = _read(tag, i, scheme)
-        problem = _problem(before, here, scheme)
+        problem = find_problem(before, here, scheme)
         if problem:
             raise SchemeError(min(i, len(tags) - 1), _words(tags, i, problem, scheme))
         if before[0] != "O" and _begins(before, here, scheme):
@@ -124,11 +124,11 @@ def marks_spans(tags: Iterable[str]) -> bool:
     """Whether a set of tags looks like a span scheme: O or letters with a kind, with at least one B or I."""
     seen = set(tags)
     known = seen - {OUTSIDE}
-    if not known or not {split_tag(tag)[0] for tag in known} <= set(_MEANING):
+    if not known or not {split_tag(tag)[0] for tag in known} <= set(MEANING):
         return False
     if all("-" in tag for tag in known):
         return True
-    return known == {"B", "I"} < seen or (known <= set(_MEANING) and "B" in known and bool(known & set("LEUS")))
+    return known == {"B", "I"} < seen or (known <= set(MEANING) and "B" in known and bool(known & set("LEUS")))
 
 
 def describe_scheme(tags: Iterable[str]) -> str | None:
@@ -155,7 +155,7 @@ def _read(tag: str, i: int, scheme: _SpanScheme) -> tuple[str, str]:
             f"the tag {tag!r} is not in the scheme {scheme}, whose tags are O or begin with "
             f"{', '.join(_LETTERS[scheme])} and a hyphen",
         )
-    return _MEANING[letter], kind
+    return MEANING[letter], kind
 
 
 def _begins(before: tuple[str, str], here: tuple[str, str], scheme: _SpanScheme) -> bool:
@@ -165,7 +165,7 @@ def _begins(before: tuple[str, str], here: tuple[str, str], scheme: _SpanScheme)
     return here[0] != "I" or before[0] == "O" or before[1] != here[1]
 
 
-def _problem(before: tuple[str, str], here: tuple[str, str], scheme: _SpanScheme) -> str | None:
+def find_problem(before: tuple[str, str], here: tuple[str, str], scheme: _SpanScheme) -> str | None:
     """The problem with two adjacent tags, or None. The ends of a sentence are O."""
     (letter, kind), (next_letter, next_kind) = before, here
     inside = letter in "BI"
@@ -192,4 +192,4 @@ def follows(before: str | None, here: str | None, scheme: _SpanScheme) -> bool:
     """Whether a tag may follow another. None is the beginning or the end of a sentence."""
     first = ("O", "") if before is None else _read(before, 0, scheme)
     second = ("O", "") if here is None else _read(here, 0, scheme)
-    return _problem(first, second, scheme) is None
+    return find_problem(first, second, scheme) is None
