@@ -128,7 +128,7 @@ def split_flags(
     found = _split([Section(CommandOptions), Section(schema, data or {})], argv)
     if found.problems:
         raise UsageError(" ".join(found.problems))
-    return [(one.key, one.text) for one in found.given[1]], found.positional
+    return found.given[1], found.positional
 
 
 def flagged(schema: type[Config], line: str, data: dict[str, Any] | None = None) -> Any:

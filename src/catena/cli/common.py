@@ -16,9 +16,10 @@ from pydantic import Field
 from catena.checkpoint import CONFIG, META, open_checkpoint
 from catena.cli.help import full_help, short_help
 from catena.cli.parser import Arg, CommandOptions, Section, UsageError, parse_command, parse_values, short_options
-from catena.config import flag_table
+from catena.config import flag_table, read_toml
 from catena.errors import CatenaError, CheckpointError, FormatError
 from catena.files import atomic_write, escape_controls
+from catena.recipes.catalog import find_config
 
 if TYPE_CHECKING:
     from catena.tasks.lm.task import LmTask
@@ -121,6 +122,54 @@ def end_with(text: str) -> NoReturn:
     """Print a help text and end the command."""
     sys.stdout.write(text + "\n")
     raise SystemExit(0)
+
+
+# --- commands that train ----------------------------------------------------------------------------------------------
+
+
+COMMON_GROUPS = {
+    "Training": ("max_time", "max_epochs", "batch_size", "learning_rate", "optimizer", "metric"),
+    "Run": ("output", "config", "init_from", "overwrite", "seeds", "seed", "device", "threads", "quiet"),
+}
+
+
+class TrainingOptions(CommandOptions):
+    """Options of commands that train, other than the config of the task."""
+
+    config: Annotated[Path | None, Arg("FILE", "-c")] = None
+    """Config file (see 'catena init') or the name of a recipe. Options override its values."""
+    output: Annotated[Path | None, Arg("FOLDER", "-o")] = None
+    """Run folder. Default: the next free runs/TASK-MODEL-NUMBER."""
+    overwrite: bool = False
+    """Replace the run folder if it contains an older run."""
+    init_from: Annotated[Path | None, Arg("RUN")] = None
+    """Fine-tune: start from the weights of this run or checkpoint, with its config unless options override it."""
+    seeds: int = Field(1, ge=1)
+    """Train N models with consecutive seeds and report the mean and a confidence interval of their scores."""
+    track: Annotated[str | None, Arg("NAME")] = None
+    """Also log the curves to: tensorboard."""
+    quiet: Annotated[bool, Arg(short="-q")] = False
+    """Print only the result."""
+
+
+def starting_point(line: CommandLine) -> tuple[dict[str, Any], str, str]:
+    """The values that options override, with their text and the name of their source."""
+    config, old = line.value("config"), line.value("init_from")
+    if config is not None:
+        path = find_config(config)
+        data, text = read_toml(path)
+        return data, text, str(path)
+    if old is not None:
+        path = config_of_run(Path(old))
+        data, _ = read_toml(path)
+        data.pop("data", None)  # a new run has its own files
+        return data, "", str(path)
+    return {}, "", "the command line"
+
+
+def config_of_run(run: Path) -> Path:
+    """The config file of a run."""
+    return open_checkpoint(run, lambda words: None).folder / CONFIG
 
 
 # --- commands on a run ------------------------------------------------------------------------------------------------

@@ -9,9 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
-from catena.cli.common import CommandLine, MachineOptions, parse_plain, resolve_run_folder
+from catena.cli.common import (
+    COMMON_GROUPS,
+    CommandLine,
+    MachineOptions,
+    TrainingOptions,
+    parse_plain,
+    resolve_run_folder,
+    starting_point,
+)
 from catena.cli.parser import Arg, Section, UsageError
-from catena.cli.train_options import COMMON_GROUPS, TrainingOptions, starting_point
 from catena.config import parse
 from catena.tasks.spec import get_spec
 

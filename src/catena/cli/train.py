@@ -8,10 +8,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from catena.cli.common import CommandLine, end_with, is_file
+from catena.cli.common import (
+    COMMON_GROUPS,
+    CommandLine,
+    TrainingOptions,
+    config_of_run,
+    end_with,
+    is_file,
+    starting_point,
+)
 from catena.cli.help import full_help, short_help
 from catena.cli.parser import Arg, Section, UsageError, parse_command
-from catena.cli.train_options import COMMON_GROUPS, TrainingOptions, config_of_run, starting_point
 from catena.config import ConfigKey, parse
 from catena.recipes.catalog import find_config
 from catena.registry import did_you_mean

@@ -33,7 +33,7 @@ class TrainRequest:
     spec: TaskSpec
     config: Any
     options: Any
-    """The options of the command, such as those of :class:`~catena.cli.train_options.TrainingOptions`."""
+    """The options of the command, such as those of :class:`~catena.cli.common.TrainingOptions`."""
     command: tuple[str, ...] = ()
     """The command line."""
     chosen: tuple[str, ...] = ()

@@ -59,7 +59,7 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _config_path(start: Path) -> Path:
-    from catena.cli.train_options import config_of_run
+    from catena.cli.common import config_of_run
     from catena.recipes.catalog import find_config
 
     return config_of_run(start) if start.is_dir() else find_config(str(start))

@@ -12,17 +12,15 @@ depend on any task and does not import torch, so that the command line starts fa
 
 =====================  ===================================================================
 ``schema``             the classes: keys, sections, kinds
-``reading``            from a TOML file or nested plain values to a config
+``files``              from a TOML file or nested plain values to a config, and back to a commented file
 ``validation_errors``  invalid values as sentences
 ``flags``              command line options that set keys
-``writing``            from a config to a commented TOML file
 =====================  ===================================================================
 """
 
+from catena.config.files import load, parse, read_toml, to_toml
 from catena.config.flags import flag_table, override
-from catena.config.reading import load, parse, read_toml
 from catena.config.schema import KIND, Config, ConfigKey, get_kind, get_sections, keys
-from catena.config.writing import to_toml
 
 __all__ = [
     "KIND",

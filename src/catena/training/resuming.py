@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from catena.checkpoint import CONFIG, Checkpoint, write_text_atomically
 from catena.config import Config, load, parse, read_toml, to_toml
-from catena.config.writing import toml_text
+from catena.config.files import toml_text
 from catena.errors import CheckpointError
 
 C = TypeVar("C", bound=Config)
