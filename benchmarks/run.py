@@ -218,6 +218,23 @@ def bpe(quick: bool) -> dict[str, Turn]:
     )
 
 
+# --- search -----------------------------------------------------------------------------------------------------------
+
+
+@rows({"beam 5, batch 16, 32 tokens": "≥ 3 (transformers)"})
+def beam(quick: bool) -> dict[str, Turn]:
+    import seq2seq
+
+    return repeat_all(seq2seq.fixed_length_runs(16, 5, 32))
+
+
+@rows({"beam 5, batch 16, 32 tokens, 8 bits": "≥ 1"})
+def beam_int8(quick: bool) -> dict[str, Turn]:
+    import seq2seq
+
+    return repeat_all(seq2seq.fixed_length_runs(16, 5, 32, int8=True))
+
+
 # --- log-linear classifiers -------------------------------------------------------------------------------------------
 
 _LINES = 100_000, 20_000

@@ -22,6 +22,7 @@ prefix   the time of a beam search step after prefixes of growing length: for hy
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import statistics
 import tempfile
 import time
@@ -34,6 +35,7 @@ import torch
 from seq2seq_marian import marian_of
 from torch import Tensor, nn
 
+from catena.engine.int8 import quantize_int8_
 from catena.search.beam_search import beam
 from catena.search.greedy_search import greedy
 from catena.search.hypothesis import Hypotheses
@@ -272,6 +274,33 @@ def one_search(
         + (f"; CTranslate2's time to ours: {', '.join(other_ratios)}" if other_ratios else ""),
         flush=True,
     )
+
+
+def fixed_length_runs(b: int, width: int, steps: int, int8: bool = False) -> dict[str, Callable[[], Any]]:
+    """Searches of one batch with targets of ``steps`` tokens: Catena's, and those of the peers that are installed."""
+    model, settings = random_model()
+    source = sources(b, 32)
+    tokens = [f"w{i}" for i in range(V)]
+    runs: dict[str, Callable[[], Any]] = {"catena": lambda: translate(model, source, width, steps)}
+    if not int8 and importlib.util.find_spec("transformers"):
+        peer = marian_of(model, settings)
+        mask = (torch.arange(source.ids.shape[1]) < source.lengths[:, None]).long()
+        options = {"max_new_tokens": steps, "do_sample": False, "num_beams": width, "length_penalty": 0.0}
+        runs["transformers"] = torch.inference_mode()(
+            lambda: peer.generate(source.ids, attention_mask=mask, **options)
+        )
+    if importlib.util.find_spec("ctranslate2"):
+        kind = "8 bits" if int8 else "single precision"
+        engine = ctranslate2_of(model, tokens, 1)[kind]
+        texts = [
+            [tokens[i] for i in row[:n]] for row, n in zip(source.ids.tolist(), source.lengths.tolist(), strict=True)
+        ]
+        runs[f"CTranslate2, {kind}"] = lambda: engine.translate_batch(
+            texts, beam_size=width, max_decoding_length=steps, length_penalty=0, min_decoding_length=0
+        )
+    if int8:
+        quantize_int8_(model)
+    return runs
 
 
 def from_run(

@@ -64,7 +64,7 @@ class ScoredOutput(OutputLayer):
 
     def top_log_probs(self, hidden: Float[Tensor, "n d_in"], k: int) -> tuple[Float[Tensor, "n k"], Int[Tensor, "n k"]]:
         rows = self._few_rows(hidden)
-        if isinstance(rows, Int8Matrix) and self.temperature == 1 and rows.can_find_top(len(hidden), k):
+        if rows is not None and self.temperature == 1 and rows.can_find_top(len(hidden), k):
             return rows.top_log_probs(hidden, self.final_bias, k)
         return super().top_log_probs(hidden, k)
 

@@ -37,6 +37,8 @@ class TopIds:
 
     def spread(self, places: Bool[Tensor, " m"]) -> TopIds:
         """The same for ``m`` rows: these rows where ``places`` is True, no possible id elsewhere."""
+        if len(places) == len(self.ids):
+            return self
         log_probs = self.log_probs.new_full((len(places), self.ids.shape[1]), NEG_INF)
         ids = self.ids.new_zeros(log_probs.shape)
         log_probs[places], ids[places] = self.log_probs, self.ids

@@ -58,6 +58,9 @@ def select_top_of_sets(
     is_end = ids == end
     m = min(width, total.shape[1])
     ended = total.masked_fill(~is_end, NEG_INF)[:, :m]
+    if total.device.type == "cpu" and not is_end.any():  # a GPU would have to wait for the answer
+        parents = parents[:, :m]
+        return BeamStep(total[:, :m], parents, ids[:, :m], ended, parents)
     # Stable, so that the kept continuations stay in the order of their rank.
     order = is_end.long().argsort(dim=1, stable=True)[:, :m]
     going = total.masked_fill(is_end, NEG_INF).gather(1, order)

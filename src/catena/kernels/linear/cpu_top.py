@@ -4,12 +4,13 @@ r"""The most probable words of each row, given vectors and the weights of all wo
     w \text{ among the } k \text{ largest}
 
 The reference implementation is ``torch.topk`` of a ``log_softmax``. A few rows at a time are multiplied, summed and
-searched while their products are in the cache. 8-bit weights, as :mod:`catena.kernels.linear.cpu_int8` packs them; with
-float weights, products take so long that this saves less than a fifth. Time O(n d v), memory O(v).
+searched while their products are in the cache. Weights of floats or of 8 bits, as :mod:`catena.kernels.linear.cpu` and
+:mod:`catena.kernels.linear.cpu_int8` pack them. Time O(n d v), memory O(v).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,15 +18,14 @@ import numpy as np
 from catena.kernels.common.jit import jit, jit_function
 from catena.kernels.common.simd import NEVER, largest_among, mass
 from catena.kernels.linear.cpu import MAX_TILE_ROWS
-from catena.kernels.linear.cpu_int8 import map_rows8
+from catena.kernels.linear.cpu_int8 import linear_rows
 from catena.kernels.top_k.cpu import insert_top
 
 _PIECE = 128
 """Numbers whose largest is found at once."""
 
 
-@jit("2", "c3", "1", "2", "i2", "i", "i")
-def top_log_probs8(x: Any, panels: Any, first: Any, values: Any, places: Any, low: Any, high: Any) -> None:
+def _top_log_probs(x: Any, panels: Any, first: Any, values: Any, places: Any, low: Any, high: Any) -> None:
     """The largest log-probabilities of rows ``low`` to ``high`` and their indices, as many as the output holds.
 
     ``first`` is the bias, as wide as all panels, and -inf where there is no word.
@@ -34,13 +34,17 @@ def top_log_probs8(x: Any, panels: Any, first: Any, values: Any, places: Any, lo
     peaks = np.empty((first.shape[0] + _PIECE - 1) // _PIECE, np.float32)
     for begin in range(low, high, MAX_TILE_ROWS):
         end = min(begin + MAX_TILE_ROWS, high)
-        map_rows8(x[begin:end], panels, first, y[: end - begin])
+        linear_rows(x[begin:end], panels, first, y[: end - begin])
         for r in range(begin, end):
             most = _peaks(y[r - begin], peaks)
             less = most + np.log(mass(y[r - begin], most))
             _find(y[r - begin], peaks, values[r], places[r])
             for i in range(values.shape[1]):
                 values[r, i] -= less
+
+
+top_log_probs: Callable[..., None] = jit("2", "3", "1", "2", "i2", "i", "i")(_top_log_probs)
+top_log_probs8: Callable[..., None] = jit("2", "c3", "1", "2", "i2", "i", "i")(_top_log_probs)
 
 
 @jit_function()

@@ -18,7 +18,7 @@ from torch.nn import functional as F
 from torch.utils._pytree import tree_map
 
 from catena.kernels.common.threads import in_row_blocks
-from catena.kernels.top_k.ops import MAX_K, MIN_WIDTH
+from catena.kernels.linear.ops import can_find_top, find_top_log_probs, widen_bias
 
 LONGEST = 2**31 // 127**2
 """Numbers of a row at most: the sums of more might not fit into 32 bits."""
@@ -94,33 +94,14 @@ class Int8Matrix:
 
     def can_find_top(self, n: int, k: int) -> bool:
         """Whether :meth:`top_log_probs` supports ``n`` rows and is faster than a log-softmax of all words."""
-        threads = torch.get_num_threads()
-        return self.d_out >= MIN_WIDTH and 0 < k <= min(MAX_K, self.d_out) and (threads == 1 or n >= 8 * threads)
+        return can_find_top(n, self.d_out, k)
 
     def top_log_probs(self, x: Tensor, bias: Tensor | None, k: int) -> tuple[Tensor, Tensor]:
         """The ``k`` largest values of the log-softmax of x wᵀ + bias in descending order, and their indices.
 
         Ties are ordered by index.
         """
-        from catena.kernels.linear.cpu_top import top_log_probs8
-
-        rows = np.ascontiguousarray(x.detach().numpy())
-        panels = self.panels
-        first = self._widened(bias)
-        values = np.empty((len(rows), k), np.float32)
-        places = np.empty((len(rows), k), np.int64)
-        in_row_blocks(
-            lambda low, high: top_log_probs8(rows, panels, first, values, places, low, high),
-            len(rows),
-            len(rows) * panels.size // 4,
-        )
-        return torch.from_numpy(values), torch.from_numpy(places)
-
-    def _widened(self, bias: Tensor | None) -> np.ndarray:
-        """The bias, as wide as the panels, -inf where they are wider than the matrix."""
-        first = np.full(self.wide, -np.inf, np.float32)
-        first[: self.d_out] = 0.0 if bias is None else bias.detach().numpy()
-        return first
+        return find_top_log_probs(x, self.panels, widen_bias(bias, self.d_out, self.wide), k)
 
     def _product(self, x: Tensor, bias: Tensor | None) -> np.ndarray:
         """x wᵀ + bias, as wide as the panels."""
@@ -129,7 +110,7 @@ class Int8Matrix:
         rows = np.ascontiguousarray(x.detach().numpy())
         panels = self.panels
         n = len(rows)
-        first = self._widened(bias)
+        first = widen_bias(bias, self.d_out, self.wide)
         q = np.empty((n, 4 * (panels.shape[1] - HEAD)), np.uint8)
         scales = np.empty(n, np.float32)
         quantize(rows, q, scales)

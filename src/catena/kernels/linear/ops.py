@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from catena.accelerators import can_skip_kernels
 from catena.kernels.common.threads import in_row_blocks
+from catena.kernels.top_k.ops import MAX_K, MIN_WIDTH
 
 MAX_ROWS = 2048
 """Rows up to which products are known to be faster so than in torch: 1.3 to 1.7 times, on one thread of an AMD EPYC."""
@@ -58,6 +59,56 @@ class PackedLinear:
         y = np.empty((len(rows), n_panels * wide), np.float32)
         in_row_blocks(lambda low, high: self._multiply(rows, panels, y, low, high), n_panels, len(rows) * panels.size)
         return torch.from_numpy(y)[:, : self.v]
+
+    def can_find_top(self, n: int, k: int) -> bool:
+        """Whether :meth:`top_log_probs` supports ``n`` rows and is faster than a log-softmax of all words."""
+        return can_find_top(n, self.v, k)
+
+    def top_log_probs(
+        self, x: Float[Tensor, "n d_in"], bias: Float[Tensor, " d_out"] | None, k: int
+    ) -> tuple[Float[Tensor, "n k"], Int[Tensor, "n k"]]:
+        """The ``k`` largest values of the log-softmax of x wᵀ + bias in descending order, and their indices.
+
+        Ties are ordered by index.
+        """
+        n_panels, _, wide = self.panels.shape
+        return find_top_log_probs(x, self.panels, widen_bias(bias, self.v, n_panels * wide), k)
+
+
+def can_find_top(n: int, v: int, k: int) -> bool:
+    """Whether :func:`find_top_log_probs` supports ``n`` rows of ``v`` words and is faster than a log-softmax."""
+    threads = torch.get_num_threads()
+    return v >= MIN_WIDTH and 0 < k <= min(MAX_K, v) and (threads == 1 or n >= 8 * threads)
+
+
+def find_top_log_probs(
+    x: Float[Tensor, "n d_in"], panels: np.ndarray, first: np.ndarray, k: int
+) -> tuple[Float[Tensor, "n k"], Int[Tensor, "n k"]]:
+    """The ``k`` largest values of a log-softmax in descending order, and their indices.
+
+    Args:
+        x: the vectors.
+        panels: the weights of all words, in panels of floats or of bytes.
+        first: the biases, as wide as all panels, -inf where there is no word.
+        k: the number of values of each row.
+    """
+    from catena.kernels.linear.cpu_top import top_log_probs, top_log_probs8
+
+    rows = np.ascontiguousarray(x.detach().numpy())
+    values = np.empty((len(rows), k), np.float32)
+    places = np.empty((len(rows), k), np.int64)
+    eight = panels.dtype == np.int8
+    find = top_log_probs8 if eight else top_log_probs
+    work = len(rows) * panels.size // (4 if eight else 1)  # four multiplications of bytes take the time of one
+    in_row_blocks(lambda low, high: find(rows, panels, first, values, places, low, high), len(rows), work)
+    return torch.from_numpy(values), torch.from_numpy(places)
+
+
+def widen_bias(bias: Float[Tensor, " v"] | None, v: int, wide: int) -> Float[np.ndarray, " wide"]:
+    """A bias of ``v`` numbers as wide as all panels, -inf where they are wider than the matrix."""
+    first = np.full(wide, -np.inf, np.float32)
+    first[:v] = 0.0 if bias is None else bias.detach().numpy()
+    return first
 
 
 def _mark(weight: Tensor) -> tuple[int, int]:
