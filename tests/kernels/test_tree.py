@@ -111,3 +111,29 @@ def test_gradients_of_each_sentence_are_scaled_by_its_own_gradient() -> None:
     (expected,) = torch.autograd.grad(log_partition_reference(scores, lengths) @ weight, scores)
     (found,) = torch.autograd.grad(log_partition(scores, lengths) @ weight, scores)
     assert torch.allclose(expected, found, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("scale", [1.0, 5.0, 6.5, 8.0, 12.0, 60.0])
+@pytest.mark.parametrize("offset", [0.0, -3e3, 3e3])
+def test_scores_near_the_range_of_floats_equal_the_reference(scale: float, offset: float) -> None:
+    """Weights are plain floats where all sums stay in their range, else they have an exponent each."""
+    scores = drawn(9, 20, 1, scale, seed=3) + offset
+    scores[1, 3:5] = -torch.inf
+    scores[2] = -torch.inf
+    scores.requires_grad_()
+    lengths = torch.tensor([20, 20, 7, 0, 1, 2, 13, 19, 20])
+    plain, ours = log_partition_reference(scores, lengths), log_partition(scores, lengths)
+    assert torch.allclose(plain, ours, rtol=1e-13, atol=1e-11)
+    real = plain > -torch.inf
+    (expected,), (found,) = (torch.autograd.grad(x[real].sum(), scores) for x in (plain, ours))
+    assert found.isfinite().all()
+    assert (expected - found).abs().max() < 1e-9
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_sums_that_no_float_can_hold_are_exact(sign: float) -> None:
+    scores = torch.full((1, 40, 40, 1), 30.0 * sign).double()
+    scores[:, 0, 0] = 0.0
+    log_z = log_partition(scores, torch.tensor([40]))
+    expected = log_partition(torch.zeros_like(scores), torch.tensor([40])) + sign * 30.0 * (2 * 40 - 2)
+    assert log_z.item() == pytest.approx(expected.item(), rel=1e-13)

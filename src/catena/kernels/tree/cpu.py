@@ -3,8 +3,9 @@
 Charts are kept by width: ``[w, i]`` is the span of ``w + 1`` words that begins at ``i``. So the parts of all
 spans of one width, split after ``u + 1`` words, lie one after the other (``[u, i]`` and ``[w - 1 - u, i + u +
 1]``), and the innermost loop runs over the spans. For longer loops, several sentences lie side by side in a
-chart, one in each *lane*: ``[w, i × lanes + lane]``. All numbers of the chart are wide (see
-:mod:`catena.kernels.tree.floats`).
+chart, one in each *lane*: ``[w, i × lanes + lane]``. The numbers of the chart are wide (see
+:mod:`catena.kernels.tree.floats`), or plain floats if the weights of the spans are so near to each other that no sum
+leaves the range of a float.
 
 The way down needs no outside weights. What a span's probability gives to its two parts is the share that
 their product had in the sum on the way up, so all that is added there are probabilities. Labels are summed out
@@ -18,12 +19,15 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from catena.kernels.common.jit import jit
+from catena.kernels.common.jit import SUMS, jit, jit_function
 from catena.kernels.common.vector_math import exp_less, max_entry
 from catena.kernels.tree.floats import NOWHERE, get_exponent, mantissa, power_of_two, powers_of_two, to_log
 
 LANES, ROOM = 8, 32768
 """The most sentences side by side, and the most numbers in a chart of several: beyond it the cache is too small."""
+
+PLAIN_BITS = 1000
+"""Powers of two up to which a sum over trees, and its inverse, may grow as a plain float."""
 
 
 @njit(nogil=True)
@@ -159,6 +163,69 @@ def outside(n: int, lanes: int, beta: Any, beta_e: Any, inner: Any, inner_e: Any
 
 
 @njit(nogil=True)
+def _scale_together(n: int, lanes: int, own: Any, own_e: Any) -> Any:
+    """Make wide weights plain floats times a common 2^e each, where no sum over trees leaves their range.
+
+    Returns whether they are, and e. A tree has 2 n - 1 spans, and there are fewer than 4^n trees.
+    """
+    low = np.int64(1 << 40)
+    high = -low
+    for w in range(n):
+        for x in range((n - w) * lanes):
+            e = own_e[w, x]
+            low = min(low, e if e > NOWHERE else low)
+            high = max(high, e)
+    middle = (low + high) >> 1 if low <= high else 0
+    farthest = max(high - middle, middle - low + 1)
+    if low <= high and (2 * n - 1) * farthest + 2 * n > PLAIN_BITS:
+        return False, middle
+    for w in range(n):
+        for x in range((n - w) * lanes):
+            own[w, x] *= power_of_two(own_e[w, x] - middle)
+    return True, middle
+
+
+@jit_function(SUMS)
+def _inside_plain(n: int, lanes: int, own: Any, beta: Any, inner: Any) -> None:
+    """As :func:`inside`, for plain floats."""
+    for x in range(n * lanes):
+        beta[0, x] = own[0, x]
+    for w in range(1, n):
+        size = (n - w) * lanes
+        total = inner[w]
+        for x in range(size):
+            total[x] = 0.0
+        for u in range(w):
+            left = beta[u]
+            right = beta[w - 1 - u, (u + 1) * lanes :]
+            for x in range(size):
+                total[x] += left[x] * right[x]
+        for x in range(size):
+            beta[w, x] = total[x] * own[w, x]
+
+
+@njit(nogil=True)
+def _outside_plain(n: int, lanes: int, beta: Any, inner: Any, marginals: Any, given: Any) -> None:
+    """As :func:`outside`, for plain floats."""
+    for w in range(n - 1, 0, -1):
+        size = (n - w) * lanes
+        each = inner[w]
+        for x in range(size):
+            each[x] = marginals[w, x] / each[x] if marginals[w, x] > 0 else 0.0
+        for u in range(w):
+            shift = (u + 1) * lanes
+            left = beta[u]
+            right = beta[w - 1 - u, shift:]
+            to_left = marginals[u]
+            to_right = marginals[w - 1 - u, shift:]
+            for x in range(size):
+                given[x] = left[x] * right[x] * each[x]
+                to_left[x] += given[x]
+            for x in range(size):
+                to_right[x] += given[x]
+
+
+@njit(nogil=True)
 def _clear(chart: Any, chart_e: Any, n: int, lanes: int, e: int) -> None:
     for w in range(n):
         for x in range((n - w) * lanes):
@@ -205,17 +272,28 @@ def sum_rows(
         for lane in range(lanes):
             r = begin + lane
             wrong[lane] = sum_labels(scores[r], lengths[r], lane, lanes, own, own_e, no_shares, False, spans, labels)
-        inside(n, lanes, own, own_e, beta, beta_e, inner, inner_e)
+        plain, common = _scale_together(n, lanes, own, own_e)
+        if plain:
+            _inside_plain(n, lanes, own, beta, inner)
+        else:
+            inside(n, lanes, own, own_e, beta, beta_e, inner, inner_e)
         chart = own
         if both_ways:
             _clear(chart, own_e, n, lanes, 0)
         for lane in range(lanes):
             last = lengths[begin + lane] - 1
-            log_z[begin + lane] = 0.0 if last < 0 else to_log(beta[last, lane], beta_e[last, lane])
+            if last >= 0:
+                e = common * (2 * last + 1) if plain else beta_e[last, lane]
+                log_z[begin + lane] = to_log(beta[last, lane], e)
+            else:
+                log_z[begin + lane] = 0.0
             if both_ways and last >= 0 and beta[last, lane] > 0:
                 chart[last, lane] = 1.0
         if both_ways:
-            outside(n, lanes, beta, beta_e, inner, inner_e, chart, given)
+            if plain:
+                _outside_plain(n, lanes, beta, inner, chart, given)
+            else:
+                outside(n, lanes, beta, beta_e, inner, inner_e, chart, given)
             for lane in range(lanes):
                 _write(chart, lengths[begin + lane], t, lane, lanes, marginals[begin + lane])
         for lane in range(lanes):
