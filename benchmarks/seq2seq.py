@@ -286,9 +286,7 @@ def fixed_length_runs(b: int, width: int, steps: int, int8: bool = False) -> dic
         peer = marian_of(model, settings)
         mask = (torch.arange(source.ids.shape[1]) < source.lengths[:, None]).long()
         options = {"max_new_tokens": steps, "do_sample": False, "num_beams": width, "length_penalty": 0.0}
-        runs["transformers"] = torch.inference_mode()(
-            lambda: peer.generate(source.ids, attention_mask=mask, **options)
-        )
+        runs["transformers"] = torch.inference_mode()(lambda: peer.generate(source.ids, attention_mask=mask, **options))
     if importlib.util.find_spec("ctranslate2"):
         kind = "8 bits" if int8 else "single precision"
         engine = ctranslate2_of(model, tokens, 1)[kind]

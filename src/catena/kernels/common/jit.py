@@ -85,6 +85,7 @@ def jit(*shapes: str, fastmath: Collection[str] = ()) -> Callable[[Callable[...,
 
         call.__doc__ = loop.__doc__
         call.__name__ = loop.__name__
+        call.__wrapped__ = loop  # type: ignore[attr-defined]
         return call
 
     return decorate
