@@ -1,4 +1,4 @@
-"""All widths of a small batch in one compiled call, up and down, for dense rules that all sentences share.
+"""All widths of a small batch in one compiled call, up and down, for dense rules that are the same for all sentences.
 
 The tables of :mod:`catena.kernels.pcfg.cpu` are kept from the way up for the way down. The products with the rules are
 loops too: the matrices of one width are so small that a call of a library takes longer than the product.

@@ -157,7 +157,7 @@ class DenseRules(PCFGRules):
         return found
 
     def _words_back_alone(self, chart: PCFGChart, by_word: Tensor, matrix: Tensor, by_matrix: Tensor) -> None:
-        """The gradients by words and by a matrix that all sentences share."""
+        """The gradients by words and by a matrix that is the same for all sentences."""
         from catena.kernels.pcfg.cpu_kept import add_product, multiply_transposed
 
         by_words = torch.empty_like(chart.by_words)
