@@ -147,7 +147,7 @@ def _text_corrector(options: CorrectCommand, model: LmTask) -> TextCorrector:
     )
 
 
-def _models(options: CorrectCommand, model: LmTask) -> tuple[Any, ...]:
+def _models(options: CorrectCommand, model: LmTask) -> tuple[Any, Any, Any, EditRates, dict[str, list[str]] | None]:
     """What both methods use: the language model with its tokens, the rates of edits, and confused symbols."""
     from catena.niche.correction.error_model import read_confusions
 
