@@ -74,6 +74,8 @@ class NeuralTask(BaseTask[C, E, P, O]):
 
     tie_breaker: ClassVar[str] = ""
     """The score (lower is better) that decides if the metric is equal, for coarse metrics such as BLEU."""
+    encoding_class: ClassVar[Any]
+    """The class of encodings, if they are loaded from a folder without the config."""
 
     def __init__(self, config: C, encoding: Any, network: nn.Module) -> None:
         self.config, self.encoding, self._network = config, encoding, network
@@ -86,9 +88,9 @@ class NeuralTask(BaseTask[C, E, P, O]):
         raise NotImplementedError("prepare() fits the encoding while it stores the examples")
 
     @classmethod
-    @abstractmethod
     def load_encoding(cls, config: C, folder: Path) -> Any:
-        """The encoding that :meth:`save` wrote."""
+        """The encoding that :meth:`save` wrote; by default of the class ``encoding_class``."""
+        return cls.encoding_class.load(folder)
 
     @classmethod
     @abstractmethod

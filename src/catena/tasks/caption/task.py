@@ -85,6 +85,7 @@ class CaptionTask(NeuralTask[CaptionConfig, CaptionExample, CaptionPrediction, C
     stream_block = 256
     tie_breaker = "nats_per_token"
     encoding: CaptionEncoding
+    encoding_class = CaptionEncoding
 
     def __init__(
         self,
@@ -161,10 +162,6 @@ class CaptionTask(NeuralTask[CaptionConfig, CaptionExample, CaptionPrediction, C
     @classmethod
     def fit_encoding(cls, config: CaptionConfig, train: Sequence[CaptionExample], origin: Origin) -> CaptionEncoding:
         return CaptionEncoding.fit(config, [caption for example in train for caption in example.captions])
-
-    @classmethod
-    def load_encoding(cls, config: CaptionConfig, folder: Path) -> CaptionEncoding:
-        return CaptionEncoding.load(folder)
 
     @classmethod
     def build_network(

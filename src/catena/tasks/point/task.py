@@ -95,6 +95,7 @@ class PointTask(NeuralTask[PointConfig, PointItem, PointPrediction, PointOptions
     formats = ("tsv", "text", "csv", "jsonl")
     next_commands = NEXT_COMMANDS
     encoding: PointEncoding
+    encoding_class = PointEncoding
 
     def __init__(self, config: PointConfig, encoding: PointEncoding, network: PointerNetwork) -> None:
         super().__init__(config, encoding, network)
@@ -180,10 +181,6 @@ class PointTask(NeuralTask[PointConfig, PointItem, PointPrediction, PointOptions
     @classmethod
     def fit_encoding(cls, config: PointConfig, train: Sequence[PointItem], origin: Origin) -> PointEncoding:
         return fit_encoding(config.data.problem, train)
-
-    @classmethod
-    def load_encoding(cls, config: PointConfig, folder: Path) -> PointEncoding:
-        return PointEncoding.load(folder)
 
     @classmethod
     def build_network(

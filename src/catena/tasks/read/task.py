@@ -70,6 +70,7 @@ class ReadTask(NeuralTask[ReadConfig, QuestionExample, ReadPrediction, ReadOptio
     formats = ("tsv", "text", "csv", "jsonl")
     next_commands = ('answer RUN FILE_OR_FOLDER "question"', "evaluate RUN FILE", "predict RUN FILE --n-best 3")
     encoding: ReadingEncoding
+    encoding_class = ReadingEncoding
 
     def __init__(self, config: ReadConfig, encoding: ReadingEncoding, network: BiDAF) -> None:
         super().__init__(config, encoding, network)
@@ -145,10 +146,6 @@ class ReadTask(NeuralTask[ReadConfig, QuestionExample, ReadPrediction, ReadOptio
             max_characters=characters.max_length if isinstance(characters, BaseCharacterConfig) else 16,
         )
         return encoding if vectors is None else encoding.with_vectors(vectors)
-
-    @classmethod
-    def load_encoding(cls, config: ReadConfig, folder: Path) -> ReadingEncoding:
-        return ReadingEncoding.load(folder)
 
     @classmethod
     def build_network(cls, config: ReadConfig, encoding: ReadingEncoding, report: list[str] | None = None) -> BiDAF:

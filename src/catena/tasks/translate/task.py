@@ -83,6 +83,7 @@ class TranslateTask(NeuralTask[TranslateConfig, TranslationExample, TranslationP
     tie_breaker = "nats_per_token"
     quantizable = True
     encoding: PairEncoding
+    encoding_class = PairEncoding
 
     def __init__(
         self,
@@ -171,10 +172,6 @@ class TranslateTask(NeuralTask[TranslateConfig, TranslationExample, TranslationP
             table = learn_candidates(train, config.writing.candidates_each)
             task.candidates = find_candidates(config, encoding, table)
         return NetworkTraining(task, Dataset(train, parts["dev"], parts["test"], lines), origin.randomness)
-
-    @classmethod
-    def load_encoding(cls, config: TranslateConfig, folder: Path) -> PairEncoding:
-        return PairEncoding.load(folder)
 
     @classmethod
     def build_network(

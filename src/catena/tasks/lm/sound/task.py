@@ -62,6 +62,7 @@ class SoundLmTask(NeuralTask[LmConfig, RecordingExample, ScoredRecording, LmOpti
     next_commands: ClassVar[tuple[str, ...]] = NEXT_COMMANDS
     stream_block = 16
     encoding: RecordingEncoding
+    encoding_class = RecordingEncoding
 
     def __init__(
         self,
@@ -141,10 +142,6 @@ class SoundLmTask(NeuralTask[LmConfig, RecordingExample, ScoredRecording, LmOpti
         if self.model_config.speakers:
             lines.append(f"{len(self.encoding.speakers)} speakers: {', '.join(self.encoding.speakers.names[:8])}")
         return lines
-
-    @classmethod
-    def load_encoding(cls, config: LmConfig, folder: Path) -> RecordingEncoding:
-        return RecordingEncoding.load(folder)
 
     @classmethod
     def build_network(
