@@ -724,3 +724,13 @@ def test_schedules_advance_once_for_each_step(
     training = {"max_steps": 3, "accumulate": accumulate, "eval_every": 99}
     train_run(toy_config(files, training=training, evaluation={"sentences": 0}), tmp_path / "run", SilentReporter())
     assert [step for step, before in zip(steps, [None, *steps], strict=False) if step != before] == [0, 1, 2]
+
+
+def test_targets_in_lower_case_are_scored_without_case(files: Path) -> None:
+    cased, lower = {"kind": "words"}, {"kind": "words", "lowercase": True}
+    for source, target, is_lower in ((lower, None, True), (lower, cased, False), (cased, lower, True)):
+        given = {} if target is None else {"target_tokenizer": target}
+        notes: list[str] = []
+        made = TranslateTask.complete(toy_config(files, TRANSFORMER, tokenizer=source, **given), notes.append)
+        assert made.evaluation.metrics == (("bleu_lowercase" if is_lower else "bleu"), "chrf")
+        assert notes == ["targets are in lower case, so BLEU ignores case (bleu_lowercase)"] * is_lower

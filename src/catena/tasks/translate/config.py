@@ -279,6 +279,12 @@ class TranslateConfig(TaskConfig):
         return self.target_tokenizer.kind == "same" and self.tokenizer.kind in ("bpe", "unigram", "bytes")
 
     @property
+    def lowercases_targets(self) -> bool:
+        """Whether the tokens of targets are in lower case, so that no translation has upper case."""
+        same = self.target_tokenizer.kind == "same"
+        return bool(getattr(self.tokenizer if same else self.target_tokenizer, "lowercase", False))
+
+    @property
     def metric(self) -> str:
         """The metric that chooses the best checkpoint if training.metric is not set."""
         scored = self.evaluation.metrics if self.evaluation.sentences else ()

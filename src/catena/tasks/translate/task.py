@@ -144,15 +144,23 @@ class TranslateTask(NeuralTask[TranslateConfig, TranslationExample, TranslationP
 
     @classmethod
     def complete(cls, config: TranslateConfig, note: Callable[[str], None]) -> TranslateConfig:
-        """The config without a default metric whose package is missing; metrics set by the user must exist."""
+        """The config with default metrics that apply; metrics set by the user must exist.
+
+        A default metric whose package is missing is left out, and targets in lower case are scored without case.
+        """
         evaluation = config.evaluation
         if not evaluation.sentences:
             return config
         if evaluation.metrics == USUAL and config.training.metric not in USUAL:
-            missing, line = missing_metrics(USUAL, evaluation)
+            usual = USUAL
+            if config.lowercases_targets:
+                usual = tuple("bleu_lowercase" if name == "bleu" else name for name in USUAL)
+                note("targets are in lower case, so BLEU ignores case (bleu_lowercase)")
+            missing, line = missing_metrics(usual, evaluation)
+            left = tuple(name for name in usual if name not in missing)
             if missing:
-                left = tuple(name for name in USUAL if name not in missing)
                 note(f"{line}; {left[0]} chooses the best checkpoint")
+            if left != USUAL:
                 return config.model_copy(update={"evaluation": evaluation.model_copy(update={"metrics": left})})
         for name in evaluation.metrics:
             find_metric(name, evaluation)
