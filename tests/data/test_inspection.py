@@ -359,7 +359,7 @@ def test_joined_labels_are_read_with_their_separator(tmp_path: Path) -> None:
 
 
 def test_columns_and_task_of_the_caller_are_used(tmp_path: Path) -> None:
-    content = "what,kind,other\n" + "".join(f"a text of words {i},{'xy'[i % 2]},{i}\n" for i in range(20))
+    content = "what,kind,other\n" + "".join(f"a text of words {i},{'xy'[i % 2]},{'uvw'[i % 3]}\n" for i in range(20))
     assert not examined(tmp_path, content).is_usable
     report = examined(tmp_path, content, columns={"text": "what", "label": "kind"})
     assert (report.task, report.n_examples, report.columns) == ("classify", 20, {"text": "'what'", "label": "'kind'"})

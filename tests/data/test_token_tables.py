@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 
@@ -62,3 +63,35 @@ def test_tags_of_spans_give_the_spans_back(text: str, cuts: list[int]) -> None:
     filled = [text[a:b].strip() for a, b, _ in spans if text[a:b].strip()]
     found = [rows[a:b] for a, b, _ in tags_to_spans([tag for _, tag in rows], "iob2")]
     assert ["".join(token for token, _ in span) for span in found] == ["".join(part.split()) for part in filled]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("Ada sings .", "B-PER O O"),
+        ("['Ada', 'sings', '.']", "['B-PER', 'O', 'O']"),
+        ("['Ada' 'sings'\n '.']", "['B-PER' 'O' 'O']"),
+        ('["Ada", "sings", "."]', "B-PER O O"),
+    ],
+)
+@pytest.mark.parametrize("header", ["id,tokens,ner_tags", "id,x,y"])
+def test_tags_of_a_sentence_in_a_cell(first: str, second: str, header: str, tmp_path: Path) -> None:
+    path = tmp_path / "ner.csv"
+    with path.open("w", encoding="utf-8", newline="") as file:
+        table = csv.writer(file)
+        table.writerows([header.split(","), *([i, first, second] for i in range(9)), [9, first, "O"]])
+    counter = ReadCounter()
+    assert read(path, counter) == [(("Ada", "B-PER"), ("sings", "O"), (".", "O"))] * 9
+    assert [d.reason for d in counter.dropped] == ["without a tag for each word"]
+
+
+def test_tags_of_pos_in_lists_are_read_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "pos.csv"
+    path.write_text("tokens,tags\n" + "\"['Ada', 'sings']\",\"['NNP', 'VBZ']\"\n" * 9)
+    assert read(path)[0] == (("Ada", "NNP"), ("sings", "VBZ"))
+
+
+def test_labels_of_texts_are_not_tags(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("text,labels\n" + "a good text,B-1\nanother text,B-2 O\n" * 9)
+    assert detect_format(path).task == "classify"

@@ -73,3 +73,9 @@ def test_numbered_class_has_its_name() -> None:
 def test_class_without_name_is_rejected(value: int) -> None:
     with pytest.raises(ValueError, match=f"with class {value}, outside the 2 classes"):
         to_list(value, MISSING, class_names=("no", "yes"))
+
+
+def test_lists_as_numpy_writes_them_are_not_joined() -> None:
+    assert to_list("['a' 'b c']", MISSING) == ("a", "b c")
+    assert to_list("[0 12]", MISSING) == ("0", "12")
+    assert to_list("[not a list]", MISSING) == ("[not a list]",)

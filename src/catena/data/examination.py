@@ -240,12 +240,10 @@ class Examination:
             for rows in read_columns(self.path, encoding=encoding, counter=self.counter, **self.detected.options):
                 n_words += len(rows.rows)
                 self._check_tags(rows.location.line, rows.rows)
-                for i, word in enumerate(rows.column(0)):
+                for i, word in enumerate(rows.words):
                     if " " in word:
                         spaced.add(rows.location.line + i)
-                yield _Seen(
-                    rows.location.line, " ".join(rows.column(0)), rows.column(-1) if len(rows.rows[0]) > 1 else ()
-                )
+                yield _Seen(rows.location.line, " ".join(rows.words), rows.column(-1) if len(rows.rows[0]) > 1 else ())
         else:
             raise FormatError(f"{self.path} has no words with tags: it is {self.detected.why}. Pass another file.")
         self.n_words = n_words

@@ -76,12 +76,19 @@ class Columns:
         location: the line of the first row.
         comments: the preceding lines that are not tokens.
         separator: the field separator.
+        word: the column of the words: 1 if the first has the numbers of the words.
     """
 
     rows: tuple[tuple[str, ...], ...]
     location: SourceLocation
     comments: tuple[str, ...] = ()
     separator: str = field(default="\t", compare=False)
+    word: int = field(default=0, compare=False)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words."""
+        return self.column(self.word)
 
     def column(self, j: int) -> tuple[str, ...]:
         """Field ``j`` of every token. ``-1`` is the last field, usually the tag."""
@@ -187,7 +194,7 @@ def get_text(example: Example) -> str:
     if isinstance(example, ParallelText):
         return example.source
     if isinstance(example, Columns):
-        return " ".join(example.column(0))
+        return " ".join(example.words)
     if isinstance(example, ConlluSentence):
         return " ".join(word.form for word in example.words)
     return " ".join(example.words())

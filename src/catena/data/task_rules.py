@@ -40,6 +40,7 @@ from catena.data.roles import (
     find_pair,
     names_pair,
 )
+from catena.data.schemes import describe_scheme
 from catena.data.tables import Table
 from catena.data.values import (
     SENTENCE,
@@ -49,9 +50,11 @@ from catena.data.values import (
     mean_words,
     pair_by_values,
     repeats,
+    spelled_list,
     strings,
     text_and_label,
     to_list,
+    to_tokens,
 )
 
 
@@ -130,7 +133,8 @@ def _tokens(table: Table) -> TaskGuess | None:
         return None
     words = [value for value in _column(table, word) if value is not None]
     columns = {"word": ColumnChoice((word,)), "tag": ColumnChoice((tag,))}
-    if words and all(isinstance(value, list) for value in words):
+    cells = [*words, *(value for value in _column(table, tag) if value is not None)]
+    if words and all(_is_list(value) for value in (words if isinstance(words[0], list) else cells)):
         return TaskGuess("tag", f"words = {word!r}, tags = {tag!r}, a sentence in each record", columns, "lists")
     others = [name for name in table.names if name not in (word, tag)]
     sentence = find_column(others, SENTENCE_COLUMNS)
@@ -139,6 +143,28 @@ def _tokens(table: Table) -> TaskGuess | None:
     columns["sentence"] = ColumnChoice((sentence,))
     why = f"word = {word!r}, tag = {tag!r}, a word in each row, with the sentences in {sentence!r}"
     return TaskGuess("tag", why, columns, "table")
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list) or (isinstance(value, str) and spelled_list(value) is not None)
+
+
+def _tags_in_cells(table: Table) -> TaskGuess | None:
+    """Sentences with the tags of their words in another cell, where most have a tag for each word."""
+    parts = {name: [to_tokens(value) or [] for value in _column(table, name)] for name in table.names}
+    for tag, tags in parts.items():
+        if max(map(len, tags), default=0) < 2 or describe_scheme({str(one) for cell in tags for one in cell}) is None:
+            continue
+        fitting = [name for name in table.names if name != tag and _are_equally_long(parts[name], tags)]
+        if fitting:
+            word = find_column(fitting, WORD_COLUMNS) or find_column(fitting, TEXT_COLUMNS) or fitting[0]
+            columns = {"word": ColumnChoice((word,)), "tag": ColumnChoice((tag,))}
+            return TaskGuess("tag", f"words = {word!r}, tags = {tag!r}, a sentence in each record", columns, "lists")
+    return None
+
+
+def _are_equally_long(first: Sequence[list[Any]], second: Sequence[list[Any]]) -> bool:
+    return sum(len(a) == len(b) for a, b in zip(first, second, strict=True)) >= 0.9 * len(first)
 
 
 # --- records with several texts ---------------------------------------------------------------------------------------
@@ -325,6 +351,7 @@ def _nothing(table: Table) -> TaskGuess:
 RULES: tuple[Callable[[Table], TaskGuess | None], ...] = (
     _spans,
     _tokens,
+    _tags_in_cells,
     _questions,
     _compositions,
     _turns,

@@ -17,7 +17,7 @@ from catena.data.reading import DamagedRecords, ReadCounter, parse_rows
 from catena.data.roles import ColumnChoice
 from catena.data.tables import Table, open_table
 from catena.data.task_rules import guess_task, to_span
-from catena.data.values import strings, to_text
+from catena.data.values import strings, to_text, to_tokens
 from catena.errors import FormatError
 
 _TOKEN = re.compile(r"\w+(?:['’-]\w+)*|[^\w\s]")
@@ -107,7 +107,8 @@ def _read_records(
 
 
 def _from_lists(words: Any, tags: Any, classes: Sequence[str]) -> list[tuple[str, ...]]:
-    if not isinstance(words, list) or not isinstance(tags, list) or len(words) != len(tags):
+    words, tags = to_tokens(words), to_tokens(tags)
+    if words is None or tags is None or len(words) != len(tags):
         raise ValueError("without a tag for each word")
     named = [classes[tag] if classes and isinstance(tag, int) and 0 <= tag < len(classes) else tag for tag in tags]
     return [((to_text(word) or "").strip() or "_", str(tag)) for word, tag in zip(words, named, strict=True)]

@@ -22,6 +22,9 @@ _HALF_PAIR = re.compile("[\ud800-\udfff]")
 _INVISIBLE = "\u200b\u2060\ufeff\u00ad"
 """Characters that are not seen, at the ends of a label: zero-width space, word joiner, byte-order mark, soft hyphen."""
 _LIST = re.compile(r"\[.*\]|\(.*\)|\{.*\}", re.DOTALL)
+_ITEM = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|-?(?:0|[1-9]\d*)""")
+_ARRAY = re.compile(rf"\[\s*(?:{_ITEM.pattern})(?:\s+(?:{_ITEM.pattern}))+\s*\]")
+"""A list as NumPy writes it, without commas; Python would join its strings."""
 
 
 def to_text(value: Any) -> str | None:
@@ -75,7 +78,7 @@ def to_list(
         found = [class_names[value]]
     else:
         text = to_text(value)
-        if text is not None and (inner := _spelled_list(text)) is not None:
+        if text is not None and (inner := spelled_list(text)) is not None:
             return to_list(inner, missing, None, class_names, integers)
         parts = [] if text is None else re.split(f"{re.escape(separator)}|\n", text) if separator else [text]
         found = [strip_label(part) for part in parts]
@@ -89,11 +92,21 @@ def strip_label(label: str) -> str:
     return label.strip().strip(_INVISIBLE).strip()
 
 
-def _spelled_list(text: str) -> list[Any] | None:
-    """The list that a cell spells as JSON or as Python does, or None."""
+def to_tokens(value: Any) -> list[Any] | None:
+    """The parts of a value: a list, a cell that spells one, or the words of a text; None if it is something else."""
+    if not isinstance(value, str):
+        return value if isinstance(value, list) else None
+    found = spelled_list(value)
+    return value.split() if found is None else found
+
+
+def spelled_list(text: str) -> list[Any] | None:
+    """The list that a cell spells as JSON, Python or NumPy does, or None."""
     text = text.strip()
     if not text.startswith("[") or not _LIST.fullmatch(text):
         return None
+    if _ARRAY.fullmatch(text):
+        return [ast.literal_eval(item) for item in _ITEM.findall(text)]
     for parse in (json.loads, ast.literal_eval):
         try:
             found = parse(text)

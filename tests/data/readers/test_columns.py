@@ -89,3 +89,18 @@ def test_ragged_rows_raise_error(content: str, problem: str) -> None:
 def test_separator_can_be_set() -> None:
     with file_with("a b\tO\nc d\tO\n") as path:
         assert [e.rows for e in columns.read(path, separator="blank")] == [(("a", "b", "O"), ("c", "d", "O"))]
+
+
+@pytest.mark.parametrize("start", [0, 1])
+def test_column_that_counts_the_words_is_not_the_word(start: int) -> None:
+    block = "".join(f"{i}\t{word}\tO\n" for i, word in enumerate(["Ada", "sings", "well"], start))
+    with file_with(f"# a\n{block}\n{start}\tYes\tO\n\n{block}") as path:
+        found = list(columns.read(path))
+    assert [one.words for one in found] == [("Ada", "sings", "well"), ("Yes",), ("Ada", "sings", "well")]
+    assert found[1].rows == ((str(start), "Yes", "O"),)
+
+
+@pytest.mark.parametrize("content", ["1 CD\n2 CD\n\n1 CD\n3 CD\n", "1\n2\n3\n", "1 CD\n\n1 CD\n"])
+def test_numbers_that_do_not_count_are_words(content: str) -> None:
+    with file_with(content) as path:
+        assert {one.word for one in columns.read(path)} == {0}

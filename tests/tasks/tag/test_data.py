@@ -204,3 +204,40 @@ def test_folds_leave_each_sentence_in_one_test_set(tmp_path: Path) -> None:
     tests = [{one.sentence.words[0] for one in read(path, data={"folds": 5, "fold": fold}).test} for fold in range(5)]
     assert sorted(word for some in tests for word in some) == sorted(f"w{i}" for i in range(10))
     assert all(len(some) == 2 for some in tests)
+
+
+def numbered(rows: Sequence[str], times: int = 8) -> str:
+    return "".join(f"{i}\t{row}\n" for i, row in enumerate(rows, 1)).join(["# x\n", "\n"]) * times
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.tsv", "a.conll"])
+def test_numbers_of_words_are_not_words(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_text(numbered(["Ada\tB-PER", "sings\tO", "well\tO"]), encoding="utf-8")
+    data = read(path, data={"dev": str(path)})
+    assert {(one.sentence.words, one.tags) for one in data.train} == {(("Ada", "sings", "well"), ("B-PER", "O", "O"))}
+
+
+def test_column_with_one_tag_is_rejected_with_the_column_of_tags(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_text(numbered(["Ada\tB-PER\tO", "sings\tO\tO"]), encoding="utf-8")
+    with pytest.raises(FormatError, match=r"the same tag, 'O', in the last column .*Pass --tags-column 2\."):
+        read(path)
+    assert read(path, data={"tags_column": "2", "dev": str(path)}).train[0].tags == ("B-PER", "O")
+
+
+def test_column_of_words_is_not_the_tags(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text(numbered(["Ada", "sings"]), encoding="utf-8")
+    with pytest.raises(DataError, match="must have a word and its tag, got the column of the words as tags"):
+        read(path, data={"input_format": "columns"})
+
+
+def test_tags_in_cells_of_a_table_are_tags(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("sentence,tags\nAda sings,B-PER O\nit rains here,O O O\n" * 4, encoding="utf-8")
+    data = read(path, data={"dev": str(path)})
+    assert {(one.sentence.words, one.tags) for one in data.train} == {
+        (("Ada", "sings"), ("B-PER", "O")),
+        (("it", "rains", "here"), ("O", "O", "O")),
+    }

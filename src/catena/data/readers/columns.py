@@ -7,17 +7,20 @@ in each line as in the Brown corpus, are read here too.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import chain, islice
 from pathlib import Path
 from typing import Literal
 
 from catena.data.examples import Columns, SourceLocation
 from catena.data.files import open_text
-from catena.data.readers.format_rules import column_fields, is_column_header
+from catena.data.readers.format_rules import are_numbered, column_fields, is_column_header
 from catena.data.reading import DamagedRecords, ReadCounter
 
 _DOCUMENT_START = "-DOCSTART-"
 Separator = Literal["tab", "blank", "slash"]
+_PEEKED = 100
+"""Number of first sentences that show whether the first column has the numbers of the words."""
 _CURE = "Give every row the same fields, and end each sentence with a blank line."
 
 
@@ -32,7 +35,8 @@ def read(
 
     ``-DOCSTART-`` lines, with or without fields, and lines that begin with ``#`` before the first token and
     do not have the fields of a row become comments of the next sentence. A block of comments is not a sentence, and a
-    first line with names such as word and tag is not a token.
+    first line with names such as word and tag is not a token. If the first column counts the words of every
+    sentence, the second has the words.
 
     Args:
         path: the file.
@@ -47,7 +51,10 @@ def read(
         return
     damaged, width = DamagedRecords(path, counter, _CURE), 0
     documents: list[str] = []
-    for block in _blocks(path, encoding):
+    blocks = _blocks(path, encoding)
+    first = list(islice(blocks, _PEEKED))
+    word = int(_has_numbers(first, separator))
+    for block in chain(first, blocks):
         while block and _is_document_start(block[0][1]):
             documents.append(block.pop(0)[1])
         if not block:
@@ -70,7 +77,7 @@ def read(
         else:
             written = "\t" if separator == "tab" or width == 1 else " "
             location = SourceLocation(str(path), block[0][0])
-            yield Columns(tuple(map(tuple, rows)), location, tuple(documents), written)
+            yield Columns(tuple(map(tuple, rows)), location, tuple(documents), written, word)
         documents = []
     damaged.check()
 
@@ -90,6 +97,16 @@ def _blocks(path: Path | str, encoding: str | None) -> Iterator[list[tuple[int, 
                 block.append((number, line))
     if block:
         yield block
+
+
+def _has_numbers(blocks: Sequence[list[tuple[int, str]]], separator: Separator | None) -> bool:
+    plain = [[line for _, line in block if not line.startswith(("#", _DOCUMENT_START))] for block in blocks]
+    split = [
+        [column_fields(line, separator or _separator(block)) for line in lines]
+        for lines, block in zip(plain, blocks, strict=True)
+        if lines
+    ]
+    return are_numbered(split)
 
 
 def _is_document_start(line: str) -> bool:

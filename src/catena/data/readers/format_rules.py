@@ -14,7 +14,7 @@ from itertools import groupby
 from catena.data.readers import dialogue_lines
 from catena.data.readers.line_records import PREFIX
 from catena.data.readers.sample import DetectedFormat, Sample, list_names, unknown
-from catena.data.roles import TAG_COLUMNS, WORD_COLUMNS
+from catena.data.roles import TAG_COLUMNS, WORD_COLUMNS, ColumnChoice
 from catena.data.schemes import describe_scheme
 from catena.data.values import is_wordy
 
@@ -92,7 +92,8 @@ def columns_rule(sample: Sample) -> DetectedFormat | None:
     if width < 2 or not sample.most(len(good), rows):
         return _not_columns(sample, rows) if named else None
     good = good[1:] if is_column_header(good[0]) and len(good) > 1 else good
-    spaced = sum(" " in row[0].strip() for row in good)
+    word = int(are_numbered([[column_fields(line, separator) for line in block] for block in _blocks(sample.lines)]))
+    spaced = sum(" " in row[word].strip() for row in good)
     tags = Counter(row[-1] for row in good)
     scheme = describe_scheme(tags)
     breaks = _inner_breaks(sample.lines)
@@ -101,10 +102,40 @@ def columns_rule(sample: Sample) -> DetectedFormat | None:
     if scheme is None and (first := describe_scheme(row[0] for row in good)) and len({row[0] for row in good}) > 1:
         why = f"{sample.path} has {first} tags in its first column and words in its last. Pass --text-column "
         return DetectedFormat("columns", f"{why}{width - 1} --tags-column 0.", {"separator": separator})
+    if len(tags) == 1 and (others := _tag_columns(good, word)):
+        why = f"{sample.path} has the same tag, {next(iter(tags))!r}, in the last column of every row, and tags in "
+        why += f"column {others[0]}. Pass --tags-column {others[0]}."
+        return DetectedFormat(
+            "columns", why, {"separator": separator}, columns={"tag": ColumnChoice((str(others[0]),))}
+        )
     kind = f"{scheme} tags" if scheme else f"{len(tags)} different tags"
     parted = ", and blank lines separate the sentences" if breaks else ""
-    why = f"a word and its tag in each line: every row has {width} {separator}-separated fields and the last has {kind}"
+    numbers = "the first has the number of the word and " if word else ""
+    why = "a word and its tag in each line: every row has "
+    why += f"{width} {separator}-separated fields, {numbers}the last has {kind}"
     return DetectedFormat("columns", why + parted, {"separator": separator}, task="tag")
+
+
+def are_numbered(sentences: Sequence[Sequence[Sequence[str]]]) -> bool:
+    """Whether the first fields of the rows of sentences count from 0 or 1, and another field follows."""
+    if not sentences or max(map(len, sentences)) < 2 or any(len(row) < 2 for rows in sentences for row in rows):
+        return False
+    start = sentences[0][0][0]
+    if start not in ("0", "1"):
+        return False
+    good = sum(all(row[0] == str(int(start) + i) for i, row in enumerate(rows)) for rows in sentences)
+    return good >= 0.9 * len(sentences)
+
+
+def _tag_columns(rows: Sequence[Sequence[str]], word: int) -> list[int]:
+    """The columns between the words and the last column that look like tags."""
+    found = []
+    for j in range(word + 1, len(rows[0]) - 1):
+        tags = {row[j] for row in rows}
+        is_scheme = describe_scheme(tags) is not None
+        if len(tags) > 1 and (is_scheme or all(_CAPITAL_TAG.fullmatch(tag) and not tag.isdecimal() for tag in tags)):
+            found.append(j)
+    return found
 
 
 def is_column_header(row: Sequence[str]) -> bool:
@@ -122,7 +153,11 @@ def has_tagged_words(sample: Sample, delimiter: str = "\t") -> bool:
     rows = [row for row in split if len(row) > 1]
     rows = rows[1:] if rows and is_column_header(rows[0]) else rows
     tags = Counter(row[-1].strip() for row in rows)
-    if len(blocks) < 2 or not rows or not sample.most(len(rows), split) or len(tags) < 2:
+    if len(blocks) < 2 or not rows or not sample.most(len(rows), split):
+        return False
+    if len(rows[0]) > 2 and are_numbered(blocks):
+        return True
+    if len(tags) < 2:
         return False
     if describe_scheme(tags) is not None:
         return True

@@ -59,8 +59,9 @@ def seen_format(path: str | Path, encoding: str | None) -> DetectedFormat:
 
 
 def _check_order(found: DetectedFormat, data: TagDataConfig) -> DetectedFormat:
-    """The format of a column file. Raise FormatError if its tags come first and no option says so."""
-    if found.format == "columns" and found.task is None and data.text_column is None and data.input_format == "auto":
+    """The format of a column file. Raise FormatError if words or tags are in other columns and no option says so."""
+    is_set = data.text_column is not None or (data.tags_column is not None and "tag" in found.columns)
+    if found.format == "columns" and found.task is None and not is_set and data.input_format == "auto":
         raise FormatError(found.why)
     return found
 
@@ -129,7 +130,7 @@ def _input_format(data: TagDataConfig, path: Path) -> DetectedFormat:
         return DetectedFormat(data.input_format, "it was chosen")
     found = seen_format(path, data.encoding)
     if found.format in (*SENTENCES, "brackets"):
-        return _check_order(found, data)
+        return found if "tag" in found.columns else _check_order(found, data)
     return DetectedFormat(table_of_texts(path, data.encoding) or "text", "texts")
 
 
@@ -144,6 +145,11 @@ def from_rows(
         raise DataError(f"{example.location} must have a word and its tag, got one column. Add a column with the tags.")
     name = data.tags_column or ("upos" if isinstance(example, ConlluSentence) else "-1")
     tags = column_values(example, name)
+    if tags == sentence.words:
+        raise DataError(
+            f"{example.location} must have a word and its tag, got the column of the words as tags. Add a column with "
+            f"the tags, or name their columns with --text-column and --tags-column."
+        )
     _refuse_answers(example, name, columns)
     return TaggedSentence(sentence, tags, example.location, example)
 
