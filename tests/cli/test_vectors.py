@@ -17,6 +17,7 @@ from catena.cli.main import main
 from catena.data.samples.corpus import sample_path
 from catena.training.run import RunFolder
 from catena.vectors.table import VectorTable
+from tests.cli.conftest import Catena
 from tests.python_path import python_path
 from tests.vectors.test_train import TOPICS, two_topics
 
@@ -327,3 +328,13 @@ def test_word_without_vector_prints_error(trained: Path, capsys: pytest.CaptureF
     words = output_of(capsys, "neighbors", "shipp", "--vectors", str(trained / "run"), code=1)
     assert "No vector for 'shipp': did you mean 'ship'?" in words
     assert np.isfinite(VectorTable.load(trained / "run").matrix).all()
+
+
+def test_warning_is_one_line_without_source(catena: Catena, tmp_path: Path) -> None:
+    path = tmp_path / "twice.txt"
+    path.write_text("dog 1 2\ncat 2 1\ndog 3 1\nthe 0 1\n", encoding="utf-8")
+    said = catena("vectors", "neighbors", path, "cat")
+    assert said.code == 0
+    assert said.err == (
+        f"warning: {path} has 1 duplicate word, such as 'dog' as line 3. The first vector of each word is kept.\n"
+    )

@@ -11,6 +11,7 @@ import os
 import sys
 import tempfile
 import traceback
+import warnings
 from collections.abc import Sequence
 
 from catena.errors import CatenaError
@@ -55,7 +56,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     debug = "--debug" in words
     words = [word for word in words if word != "--debug"]
     try:
-        code = _answer(words)
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            code = _answer(words)
         sys.stdout.flush()  # a closed pipe can be handled here, but not when the interpreter exits
         return code
     except BrokenPipeError:  # the reader of our output, such as `head`, has stopped
@@ -71,6 +74,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(error, OSError):
             return _complain(words, _words_of(error), 1)
         return _complain(words, _fault(error), 1)
+
+
+def _show_warning(message: Warning | str, *_: object) -> None:
+    """Print a warning without the line of the source that raised it."""
+    sys.stderr.write(f"warning: {escape_controls(str(message))}\n")
 
 
 def _answer(words: list[str]) -> int:
