@@ -397,7 +397,8 @@ def main() -> None:
             found = [[row, "", "", f"failed: {type(error).__name__}: {error}"[:80], "", "", "", wanted]
                      for row, wanted in group.wanted.items()]  # fmt: skip
         cells += found
-        print(f"{name} ({time.monotonic() - begun:.0f} s)", file=sys.stderr, flush=True)
+        ratios = ", ".join(f"{line[3]} {line[6]}" for line in found if line[6])
+        print(f"{name} ({time.monotonic() - begun:.0f} s) {ratios}", file=sys.stderr, flush=True)
     text = "\n\n".join([as_markdown(cells), *NOTES, machine()])
     print(text)
     if options.output:
