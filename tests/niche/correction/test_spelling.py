@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from functools import cache
 
 import numpy as np
 import pytest
@@ -16,32 +17,45 @@ from catena.niche.correction.spelling import SpellingCorrector, build_spelling_m
 from tests.oracle.spelling import edit_distance
 
 CORPUS = ["the cat sat on the mat", "a cat ate the rat", "the rat sat", "a bat sat on a cat", "the man ate the hat"]
-MODEL = NgramModel.train(CORPUS, order=3, estimator="witten-bell")
-WORDS = MODEL.vocabulary.symbols[4:]
-ERRORS = ErrorModel.from_rates(words=WORDS)
 CONFIG = SpellingConfig(real_words=0.5, new_words=0.3, lm_weight=0.9, beam_size=500)
 UNKNOWN = UnknownWords(1, lambda word: -1.5 * len(word), -8.0)
 
 
-def corrector(stepper: NgramModel = MODEL) -> SpellingCorrector:
+@cache
+def model() -> NgramModel:
+    return NgramModel.train(CORPUS, order=3, estimator="witten-bell")
+
+
+def words() -> tuple[str, ...]:
+    return tuple(model().vocabulary.symbols[4:])
+
+
+@cache
+def errors() -> ErrorModel:
+    return ErrorModel.from_rates(words=words())
+
+
+def corrector(stepper: NgramModel | None = None) -> SpellingCorrector:
+    stepper = stepper or model()
+
     def encode(token: ObservedToken, text: str) -> tuple[int, ...]:
         return tuple(stepper.vocabulary.ids(text.split(" ")))
 
-    return SpellingCorrector(stepper, WordCandidates(WORDS, encode, ERRORS, UNKNOWN, CONFIG), stepper.order - 1)
+    return SpellingCorrector(stepper, WordCandidates(words(), encode, errors(), UNKNOWN, CONFIG), stepper.order - 1)
 
 
 def tokens(text: str) -> list[ObservedToken]:
-    return [ObservedToken(word, tuple(MODEL.vocabulary.ids([word])), " ") for word in text.split()]
+    return [ObservedToken(word, tuple(model().vocabulary.ids([word])), " ") for word in text.split()]
 
 
 def readings(word: str) -> dict[str, float]:
     """What a word may have been meant to be, one word each, by its definition."""
-    known = word in WORDS
+    known = word in words()
     most = 1 if known or len(word) <= 3 else 2
     factor = math.log(CONFIG.real_words) if known else 0.0
     found = {
-        other: ERRORS.log_weights(word, [other])[0] + factor
-        for other in WORDS
+        other: errors().log_weights(word, [other])[0] + factor
+        for other in words()
         if other != word and edit_distance(word, other) <= most and len(word) > 1
     }
     return found | {word: 0.0 if known or len(word) == 1 else math.log(CONFIG.new_words) + UNKNOWN.spelling(word)}
@@ -52,7 +66,7 @@ def brute_force(text: str) -> dict[str, float]:
     scored = {}
     for chosen in itertools.product(*(readings(word).items() for word in text.split())):
         sentence = " ".join(word for word, _ in chosen)
-        log_probs = MODEL.token_scores(sentence)
+        log_probs = model().token_scores(sentence)
         score = sum(CONFIG.lm_weight * max(p, -8.0 if word == "<unk>" else -60.0) for word, p in log_probs)
         scored[sentence] = score + sum(weight for _, weight in chosen)
     return scored

@@ -232,15 +232,16 @@ def test_ids_that_do_not_exist_have_probability_0_where_they_cannot_be_read() ->
 
 @both_backends
 @pytest.mark.parametrize(
-    "machine",
+    "build",
     [
-        from_arcs([], [], [], n_states=0),
-        from_arcs([], [], [], n_states=2),
-        connect(from_arcs([(0, 1, 1, 1, 0.0)], [0], [])),
-        intersect(from_string("a"), from_string("b")),
+        lambda: from_arcs([], [], [], n_states=0),
+        lambda: from_arcs([], [], [], n_states=2),
+        lambda: connect(from_arcs([(0, 1, 1, 1, 0.0)], [0], [])),
+        lambda: intersect(from_string("a"), from_string("b")),
     ],
 )
-def test_empty_automaton_supports_every_query(backend: str, machine: Automaton) -> None:
+def test_empty_automaton_supports_every_query(backend: str, build: Callable[[], Automaton]) -> None:
+    machine = build()
     paths = PathDistribution.of(machine)
     with use_backend(backend):
         assert paths.log_partition() == NEVER

@@ -19,7 +19,7 @@ from catena.tasks.sources import Sources
 from catena.tasks.tag.config import TagConfig
 from catena.tasks.tag.features.learners import BatchLearner, FeatureLearner, OnlineLearner
 from catena.tasks.tag.hmm.em import EmLearner
-from catena.tasks.tag.hmm.model import HMMTagTask
+from catena.tasks.tag.hmm.task import HMMTagTask
 from catena.training.report import SilentReporter
 from catena.training.run import open_run
 from tests.laws.resume_laws import Killed, same_tensors, survives, without_times
