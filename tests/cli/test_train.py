@@ -111,8 +111,11 @@ def test_invalid_commands_print_error(catena: Catena, files: Path, words: list[s
     [
         (["classify"], "There is nothing to train on. Name a file, as in 'catena train classify FILE'."),
         (["missing.tsv"], "File not found: missing.tsv in the folder …"),
-        (["--device", "cuda:99", "FILE"], "device 'cuda:99' is not available: …"),
-        (["FILE", "--device", "toaster"], "device 'toaster' is not known. Use auto, cpu, cuda, cuda:0 or mps."),
+        (["--device", "cuda:99", "FILE", "--model", "mlp"], "device 'cuda:99' is not available: …"),
+        (
+            ["FILE", "--device", "toaster", "--model", "mlp"],
+            "device 'toaster' is not known. Use auto, cpu, cuda, cuda:0 or mps.",
+        ),
         (["FILE", "--track", "pigeons"], "--track must be 'tensorboard', got 'pigeons'. Use --track tensorboard."),
         (["FILE", "--folds", "99"], "folds must be at most 60, the number of examples, got 99. Lower it."),
         (["FILE", "--encoding", "utf-99"], "Unknown encoding 'utf-99' for …"),

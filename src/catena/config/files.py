@@ -49,9 +49,9 @@ def parse(
     except ValidationError as error:
         listed = problems(schema, error, filled, text, show)
     if len(listed) == 1:
-        raise InvalidValuesError(f"{source} has an invalid value: {listed[0]}", listed)
+        raise InvalidValuesError(f"{source} has an invalid value: {listed[0]}", problems=listed)
     lines = "\n".join(f"  - {problem}" for problem in listed)
-    raise InvalidValuesError(f"{source} has {len(listed)} invalid values:\n{lines}", listed)
+    raise InvalidValuesError(f"{source} has {len(listed)} invalid values:\n{lines}", problems=listed)
 
 
 def read_toml(path: Path) -> tuple[dict[str, Any], str]:

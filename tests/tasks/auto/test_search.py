@@ -96,7 +96,7 @@ class ScriptedWorker(Worker):
 
 def use(monkeypatch: pytest.MonkeyPatch, script: Script) -> Script:
     monkeypatch.setattr(ScriptedWorker, "script", script, raising=False)
-    monkeypatch.setattr(module, "Worker", ScriptedWorker)
+    monkeypatch.setattr(Worker, "__new__", lambda cls: object.__new__(ScriptedWorker))
     for one in (module, trials):
         monkeypatch.setattr(one, "time", SimpleNamespace(monotonic=lambda: script.now))
     return script

@@ -197,7 +197,7 @@ def test_dense_weight_rows_do_not_change_the_loss(monkeypatch: pytest.MonkeyPatc
     assert rows.pair_first.tolist() == [0, 9, 12]
     assert rows.pair_tag.tolist() == [*range(9), 0, 3, 7]
     assert np.flatnonzero(rows.in_use[:9]).tolist() == [0, 3, 5, 8]
-    monkeypatch.setattr("catena.tasks.tag.features.task._WORTH_A_ROW", 10)
+    monkeypatch.setattr("catena.tasks.tag.features.model._WORTH_A_ROW", 10)
     plain = made()
     assert plain.pair_first.tolist() == [0, 4, 7]
     assert plain.pair_tag.tolist() == [0, 3, 5, 8, 0, 3, 7]

@@ -17,11 +17,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from catena.data.examples import ConlluRow
 from catena.errors import ConfigError, DataError
 from catena.registry import did_you_mean
-from catena.tasks.word_inputs.encoding import Sentence
+
+if TYPE_CHECKING:
+    from catena.tasks.word_inputs.encoding import Sentence
 
 _LONGEST_RUN = 4
 """Maximum length of a run of the same sign in a shape."""
