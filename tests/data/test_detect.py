@@ -329,3 +329,21 @@ def test_file_that_is_written_again_is_detected_again(tmp_path: Path, age: int) 
         found.append(detect_format(path).format)
         assert found[-1] == detect_format(tmp_path / name).format
     assert found[0] != found[1]
+
+
+@pytest.mark.parametrize(
+    "story",
+    [
+        "1 your persona: i like cats .\n2 hi {}\thello {}\n3 bye\tsee you\n",
+        "1 Ann went {}\n2 Bob ran\n3 Who ran?\tBob\n",
+    ],
+)
+def test_numbers_of_lines_in_dialogues_are_not_labels(story: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.txt"
+    path.write_text("".join(story.format(i, i) for i in range(20)), encoding="utf-8")
+    assert detect_format(path).format == "unknown"
+    assert "lines that are numbered in each dialogue" in detect_format(path).why
+    path.write_text(
+        "".join(f"{label} a text {i}\n" for i, label in enumerate([1, 2, 3, 3, 1, 2] * 9)), encoding="utf-8"
+    )
+    assert detect_format(path).task == "classify"

@@ -287,3 +287,10 @@ def test_lines_with_nuls_can_be_kept(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"one\ntw\0o\n")
     with open_text(tmp_path / "x", keep_nuls=True) as lines:
         assert list(lines) == [(1, "one"), (2, "tw\0o")]
+
+
+def test_byte_order_mark_of_a_joined_file_is_removed(tmp_path: Path) -> None:
+    path = tmp_path / "x.txt"
+    path.write_bytes("a b\n".encode("utf-8-sig") + "\nc\ufeff\n".encode("utf-8-sig"))
+    with open_text(path) as lines:
+        assert list(lines) == [(1, "a b"), (2, ""), (3, "c\ufeff")]

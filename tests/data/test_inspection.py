@@ -8,6 +8,7 @@ import pytest
 
 from catena.data.findings import Finding
 from catena.data.inspection import FileReport, Report, inspect
+from catena.data.label_findings import LabelTroubles
 
 
 def examine(folder: Path, *contents: str | bytes, names: tuple[str, ...] = ("train", "dev", "test")) -> Report:
@@ -450,3 +451,11 @@ def test_word_vectors_are_counted(tmp_path: Path) -> None:
     report = examined(tmp_path, content, "x.txt")
     assert (report.format, report.task, report.n_examples) == ("vectors", None, 3)
     assert "1 duplicate word" in found(report.findings, "duplicate").message
+
+
+def test_equal_numbers_as_labels_are_reported() -> None:
+    troubles = LabelTroubles()
+    for i, label in enumerate(["1", "1.0", "0", "1.5"] * 5):
+        troubles.add(i, f"a text {i}", [label])
+    finding = found(tuple(troubles.findings(multilabel=False, splits=False)), "similar-labels")
+    assert finding.message == "the labels '1' and '1.0' are the same number"

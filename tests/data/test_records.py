@@ -514,3 +514,9 @@ def test_blank_line_above_the_header_is_not_a_record(tmp_path: Path) -> None:
 def test_comma_after_a_json_object_is_ignored(tmp_path: Path) -> None:
     path = written(tmp_path, '{"text": "a b", "label": "x"},\n{"text": "c d", "label": "y"}\n', "x.jsonl")
     assert [example.text for example in read_examples(path)] == ["a b", "c d"]
+
+
+def test_repeated_header_with_a_byte_order_mark_is_dropped(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_bytes("text,label\na text,x\nanother,y\n".encode("utf-8-sig") * 2)
+    assert [labels for _, labels in pairs_of(path)] == [("x",), ("y",)] * 2

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from catena.data.roles import MISSING
-from catena.data.values import to_list, to_text
+from catena.data.values import are_written_integers, to_list, to_text
 
 
 @pytest.mark.parametrize(
@@ -79,3 +79,15 @@ def test_lists_as_numpy_writes_them_are_not_joined() -> None:
     assert to_list("['a' 'b c']", MISSING) == ("a", "b c")
     assert to_list("[0 12]", MISSING) == ("0", "12")
     assert to_list("[not a list]", MISSING) == ("[not a list]",)
+
+
+def test_labels_are_in_nfc() -> None:
+    assert to_list("cafe\u0301", MISSING) == to_list("caf\u00e9", MISSING) == ("caf\u00e9",)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [(["1", "2.0"], True), (["1.0", "-2.0", "NaN"], True), (["1", "2"], False), (["1.0", "1.5"], False), ([], False)],
+)
+def test_integers_with_and_without_a_point_are_written_integers(values: list[str], expected: bool) -> None:
+    assert are_written_integers(values) is expected

@@ -256,7 +256,7 @@ def _decoded(path: Path | str, stream: io.BufferedReader, encoding: str | None) 
             text = io.TextIOWrapper(stream, encoding=name, errors="surrogateescape", newline=None)
             try:
                 for number, line in enumerate(text, start=1):
-                    yield number, line.removesuffix("\n")
+                    yield number, line.removesuffix("\n").removeprefix("\ufeff")  # also where files are joined
             finally:
                 with contextlib.suppress(ValueError):  # the stream is closed already
                     text.detach()

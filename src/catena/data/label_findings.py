@@ -113,9 +113,12 @@ class LabelTroubles:
     def _spelling(self) -> Iterator[Finding]:
         by_fold: dict[str, list[str]] = {}
         for label in self.counts:
-            by_fold.setdefault(re.sub(r"[\s_-]+", "_", label.casefold()), []).append(label)
+            folded = re.sub(r"^([-+]?\d+)\.0+$", r"\1", label.casefold())
+            by_fold.setdefault(re.sub(r"[\s_-]+", "_", folded), []).append(label)
         for names in (names for names in by_fold.values() if len(names) > 1):
-            message = f"the labels {' and '.join(map(repr, names))} differ only in case or punctuation"
+            are_numbers = all(re.fullmatch(r"[-+]?\d+(\.0+)?", name) for name in names)
+            differ = "are the same number" if are_numbers else "differ only in case or punctuation"
+            message = f"the labels {' and '.join(map(repr, names))} {differ}"
             yield self._of_labels("similar-labels", message, names)
         if self.invisible:
             listed = ", ".join(repr(label) for label, _ in self.invisible.most_common(5))

@@ -7,14 +7,13 @@ tests/data/test_task_rules.py.
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any
 
 from catena.data.column_choice import choose_columns, lookup
 from catena.data.media_files import common_kind
+from catena.data.readers.dialogue_lines import are_numbered_turns
 from catena.data.readers.questions import ANSWER_KEYS, CONTEXT_KEYS, QUESTION_KEYS
 from catena.data.readers.sample import list_names
 from catena.data.roles import (
@@ -293,7 +292,7 @@ def _unnamed_pairs(table: Table) -> TaskGuess | None:
     names = [name for name in table.names if any(strings([lookup(row, name)]) for row in table.sample)]
     if table.has_header or len(names) < 2 or (pair := pair_by_values(names, table.sample)) is None:
         return None
-    if _are_numbered([str(row.get(pair[0]) or "") for row in table.sample]):
+    if are_numbered_turns([str(row.get(pair[0]) or "") for row in table.sample]):
         why = f"{table.path} has turns with their number in the dialogue, as in ParlAI. Remove the numbers, and write a"
         return TaskGuess(None, f"{why} blank line after each dialogue.")
     columns = {"source": ColumnChoice((pair[0],), "values"), "target": ColumnChoice((pair[1],), "values")}
@@ -301,14 +300,6 @@ def _unnamed_pairs(table: Table) -> TaskGuess | None:
     kind = "texts" if min(sides) >= SENTENCE else "words"
     why = f"pairs of {kind}, source = column {pair[0]}, target = column {pair[1]}"
     return TaskGuess("translate" if kind == "texts" else "transduce", why, columns)
-
-
-def _are_numbered(texts: Sequence[str]) -> bool:
-    """Whether texts begin with 1, 2, …, starting again with 1 at each dialogue."""
-    found = [re.match(r"(\d+) \S", text) for text in texts]
-    numbers = [int(match[1]) for match in found if match]
-    follows = all(b in (a + 1, 1) for a, b in pairwise(numbers))
-    return len(numbers) == len(texts) > 3 and numbers[0] == 1 and numbers.count(1) > 1 and follows
 
 
 def _text_after_id(table: Table) -> str | None:

@@ -10,6 +10,7 @@ import ast
 import json
 import math
 import re
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -88,7 +89,8 @@ def to_list(
 
 
 def strip_label(label: str) -> str:
-    """A label without blanks and invisible characters at its ends."""
+    """A label in NFC, without blanks and invisible characters at its ends."""
+    label = label if label.isascii() else unicodedata.normalize("NFC", label)
     return label.strip().strip(_INVISIBLE).strip()
 
 
@@ -284,6 +286,7 @@ def one_hot_columns(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> 
 
 
 def are_written_integers(values: Iterable[Any]) -> bool:
-    """Whether all values are written like 1.0, as pandas writes integers with gaps."""
+    """Whether all values are integers and some are written like 1.0, as pandas writes integers with gaps."""
     found = strings(values, MISSING)
-    return bool(found) and all(re.fullmatch(r"[-+]?\d+\.0+", value) for value in found)
+    are_integers = all(re.fullmatch(r"[-+]?\d+(\.0+)?", value) for value in found)
+    return are_integers and any("." in value for value in found)

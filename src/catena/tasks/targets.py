@@ -175,7 +175,7 @@ class Classes:
         return [[name_of.get(_plain(label), str(label)) for label in row] for row in targets.rows]
 
     def to_json(self) -> dict[str, Any]:
-        """Values for a JSON file; labels other than str, int, float, bool and tuples of these become their names."""
+        """Values for a JSON file; labels other than str, int, float, bool, bytes and tuples become their names."""
         kept = [value if _is_plain(value) else name for value, name in zip(self.values, self.names, strict=True)]
         return {"form": self.form, "names": list(self.names), "values": [_tagged(value) for value in kept]}
 
@@ -212,13 +212,19 @@ def _kind(value: Any) -> str:
 
 
 def _is_plain(value: Any) -> bool:
-    return all(map(_is_plain, value)) if isinstance(value, tuple) else _kind(value) != "other"
+    if isinstance(value, tuple):
+        return all(map(_is_plain, value))
+    return isinstance(value, bytes) or _kind(value) != "other"
 
 
 def _tagged(value: Any) -> Any:
-    """The value for JSON, with tuples as objects since JSON has no tuples."""
+    """The value for JSON, with tuples and bytes as objects since JSON has neither."""
+    if isinstance(value, bytes):
+        return {"bytes": value.hex()}
     return {"tuple": [_tagged(part) for part in value]} if isinstance(value, tuple) else value
 
 
 def _untagged(value: Any) -> Any:
-    return tuple(map(_untagged, value["tuple"])) if isinstance(value, dict) else value
+    if not isinstance(value, dict):
+        return value
+    return bytes.fromhex(value["bytes"]) if "bytes" in value else tuple(map(_untagged, value["tuple"]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -216,3 +217,9 @@ def test_score_rejects_labels_of_another_type(tmp_path: Path) -> None:
         model.score(TEXTS, [1, 2] * 30)
     with pytest.raises(DataError, match=r"y must have one label per text \(60\), got 1"):
         model.score(TEXTS, ["1"])
+
+
+@pytest.mark.parametrize("labels", [[b"a", b"\xff"], [(b"a", 1), ("a", 1)], [b"a", "a"]])
+def test_bytes_come_back_from_json(labels: list) -> None:
+    classes = Classes.of(as_targets(labels, several=False))
+    assert Classes.from_json(json.loads(json.dumps(classes.to_json()))).values == classes.values

@@ -71,6 +71,14 @@ def may_be_speaker(name: str) -> bool:
     return is_short and any(map(str.isalpha, name))
 
 
+def are_numbered_turns(lines: Sequence[str]) -> bool:
+    """Whether lines begin with 1, 2, …, starting again with 1 at each dialogue, as in ParlAI and bAbI."""
+    found = [re.match(r"(\d+) \S", line) for line in lines]
+    numbers = [int(match[1]) for match in found if match]
+    follows = all(b in (a + 1, 1) for a, b in pairwise(numbers))
+    return len(numbers) == len(lines) > 3 and numbers[0] == 1 and numbers.count(1) > 1 and follows
+
+
 def read(path: Path, kind: str | None = None, encoding: str | None = None) -> Iterator[Row]:
     """A row for each dialogue, with its turns and speakers.
 

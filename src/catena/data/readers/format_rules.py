@@ -261,6 +261,12 @@ def first_word_rule(sample: Sample) -> DetectedFormat | None:
     """A number as the label, a blank and a text in each line, as in the data of Kim (2014)."""
     lines = sample.all_filled
     first = [line.split(None, 1)[0] for line in lines]
+    if dialogue_lines.are_numbered_turns(sample.filled) and any(line.startswith("3 ") for line in sample.filled):
+        return unknown(
+            f"{sample.path} has lines that are numbered in each dialogue or story, as in ParlAI and bAbI. Write each "
+            f"turn in a line without a number, and a blank line after each dialogue, or pass --input-format text to "
+            f"read each line as a text."
+        )
     good = [word for word in first if _NUMERIC.fullmatch(word)]
     labels = set(good)
     counts_up = len(lines) > 1 and good[:20] == [str(n + 1) for n in range(len(good[:20]))]
