@@ -85,6 +85,11 @@ def test_option_of_a_kind_is_known_once_the_kind_is_chosen() -> None:
         parse("run", "--depth", "4")
 
 
+def test_number_of_results_is_suggested_by_its_other_name() -> None:
+    with pytest.raises(UsageError, match=r"Unknown option --n-best. Did you mean --n\?"):
+        parse("run", "--n-best", "4")
+
+
 def test_ambiguous_option_is_set_by_the_end_of_its_path() -> None:
     values = parse("run", "--decoder-width", "5", "--model-width", "6", "--decoder.width", "7")[1]
     assert values == {"decoder": {"width": 7}, "model": {"width": 6}}

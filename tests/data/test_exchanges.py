@@ -307,3 +307,23 @@ def test_turns_and_speakers() -> None:
         (("a",), ("b",), (True,)),
         (("a", "b"), ("c",), (False, False)),
     ]
+
+
+def test_texts_in_parts_are_joined_and_messages_without_text_are_not_turns(tmp_path: Path) -> None:
+    link = ["see ", {"type": "link", "text": "x.y"}, " now"]
+    texts = [("Anna", "hi"), ("Bob", ""), ("Bob", link), ("Anna", None), ("Anna", [{"type": "text", "text": "ok"}])]
+    messages = [{"from": name, "type": "message", "text": text} for name, text in texts]
+    path = tmp_path / "chat.json"
+    path.write_text(json.dumps({"name": "Bob", "messages": messages}), encoding="utf-8")
+    found = list(read_exchanges(path))
+    said = [(one.context, one.responses) for one in found]
+    assert said == [(("hi",), ("see x.y now",)), (("hi", "see x.y now"), ("ok",))]
+    assert found[1].own == (True, False)
+
+
+def test_times_and_names_of_irc_are_not_said(tmp_path: Path) -> None:
+    path = tmp_path / "irc.log"
+    path.write_text("[10:00] <anna> hi\n[10:01] -!- joe joined\n[10:02:11] <@bob> hi: you\n10:03 <anna> ok\n")
+    found = list(read_exchanges(path))
+    assert [(one.context, one.responses) for one in found] == [(("hi",), ("hi: you",)), (("hi", "hi: you"), ("ok",))]
+    assert found[1].own == (True, False)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import json
+import unicodedata
 import zipfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,7 +22,7 @@ from catena.data.token_tables import read_columns
 from catena.errors import FormatError
 from tests.data.readers.writing import file_with, labels, texts
 
-LABELS = labels.filter(lambda label: label not in MISSING)
+LABELS = labels.map(partial(unicodedata.normalize, "NFC")).filter(lambda label: label not in MISSING)
 FILLED = texts(min_size=1).filter(lambda text: bool(text.strip()))
 PAIRS = st.lists(st.tuples(LABELS, FILLED), min_size=1, max_size=8)
 
@@ -520,3 +522,10 @@ def test_repeated_header_with_a_byte_order_mark_is_dropped(tmp_path: Path) -> No
     path = tmp_path / "x.csv"
     path.write_bytes("text,label\na text,x\nanother,y\n".encode("utf-8-sig") * 2)
     assert [labels for _, labels in pairs_of(path)] == [("x",), ("y",)] * 2
+
+
+def test_numbers_as_the_only_other_column_are_for_regress(tmp_path: Path) -> None:
+    path = written(tmp_path, "text,price\n" + "".join(f"a text {i},{i / 8}\n" for i in range(40)))
+    with pytest.raises(FormatError, match=r"'price' has numbers, not classes\. Use 'catena train regress .*'") as error:
+        pairs_of(path)
+    assert "--label-column" not in str(error.value)

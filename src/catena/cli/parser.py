@@ -23,6 +23,7 @@ S = TypeVar("S", bound=Config)
 _SYNONYMS = {
     "samples": "n", "num_samples": "n", "count": "n", "batch": "batch_size", "beam": "beam_size", "lr": "learning_rate",
     "epochs": "max_epochs", "steps": "max_steps", "max_tokens": "max_length", "out": "output", "nbest": "n_best",
+    "n": "n_best", "n_best": "n",
 }  # fmt: skip
 """Options by the names they have in other programs, for suggestions."""
 

@@ -226,12 +226,15 @@ def _missing(
     why = f" {likely!r} repeats like a label." if likely and role.name == LABEL.name else ""
     rest = [name for name in names if name not in taken]
     if role.name == LABEL.name and len(rest) == 1 and is_quantity(strings(lookup(row, rest[0]) for row in rows)):
-        why = f" {rest[0]!r} has numbers, which 'catena train regress' predicts."
-    hint = f" Pass {option} {_quoted(example)}." if likely else f" Pass its name, as in {option} {_quoted(example)}."
+        hint = f" {rest[0]!r} has numbers, not classes. Use 'catena train regress {where}' to predict them."
+    elif likely:
+        hint = f"{why} Pass {option} {_quoted(example)}."
+    else:
+        hint = f" Pass its name, as in {option} {_quoted(example)}."
     pair = " and --target-column" if role.name in (SOURCE.name, TARGET.name) else ""
     if pair:
         hint = f" Pass --source-column{pair} by name or number, as in --source-column 1 --target-column 2."
-    return NoColumnError(f"{where} has no {role.name} column with a common name, only {shown}.{why}{hint}", role.name)
+    return NoColumnError(f"{where} has no {role.name} column with a common name, only {shown}.{hint}", role.name)
 
 
 def _likely(role: Role, names: Sequence[str], rows: _Rows, chosen: Mapping[str, ColumnChoice]) -> str | None:

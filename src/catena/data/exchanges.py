@@ -6,7 +6,8 @@ labeled      a table with context, response and label 1 or 0; consecutive rows w
 distractors  a table with context, response and distractor_0, distractor_1, …
 responses    JSON with context (question, prompt, …) and response, responses, answer, completion, …; optionally
              distractors, or random_negative_responses and adversarial_negative_responses (DailyDialog++)
-turns        JSON with turns, messages, … (strings, or objects with text and speaker, content and role)
+turns        JSON with turns, messages, … (strings, or objects with text and speaker, content and role); a text may be a
+             list of parts, and objects with an empty text are not turns
 dialogue     lines of turns, as in :mod:`~catena.data.readers.dialogue_lines`
 
 In tables, the turns of a context are separated by ``__eot__``, as in the Ubuntu corpus. System turns are not turns.
@@ -316,12 +317,23 @@ def _long_enough(dialogues: Iterable[tuple[Row, list[Exchange]]], counter: ReadC
 def _turns_and_speakers(turns: list[Any], speakers: Any) -> tuple[tuple[str, ...], list[str]]:
     if turns and all(isinstance(turn, dict) for turn in turns):
         turns = [turn for turn in turns if str(_first(turn, _SPEAKERS) or "").casefold() not in _NOT_SPEAKERS]
+        turns = [turn for turn in turns if _said(turn) != ""]
         speakers = [str(_first(turn, _SPEAKERS) or "") for turn in turns]
         speakers = speakers if all(speakers) else []
-        turns = [_first(turn, _SAID) for turn in turns]
+        turns = [_said(turn) for turn in turns]
     if speakers and len(speakers) != len(turns):
         raise ValueError("without a speaker for each turn")
     return _texts(turns), [str(speaker) for speaker in speakers]
+
+
+def _said(turn: Mapping[str, Any]) -> Any:
+    """What was said in a turn, with its parts joined, as chats store links; empty for pictures and services."""
+    if turn.keys().isdisjoint(_SAID):
+        return None
+    value = _first(turn, _SAID)
+    parts = value if isinstance(value, list) else [value]
+    texts = [part.get("text", "") if isinstance(part, Mapping) else part for part in parts if part is not None]
+    return "".join(texts) if all(isinstance(text, str) for text in texts) else value
 
 
 def _first(turn: Mapping[str, Any], names: Sequence[str]) -> Any:

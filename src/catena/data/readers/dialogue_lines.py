@@ -3,6 +3,7 @@
 turns     one turn in each line, a blank line between dialogues; ``speaker<TAB>turn`` in all lines of a dialogue or none
 spoken    ``speaker: turn``; a line without a speaker continues the turn before it
 whatsapp  ``12/03/24, 09:00 - speaker: turn``, as WhatsApp exports a chat; each day is a dialogue
+irc       ``[10:07] <speaker> turn``, as programs for IRC log a channel; other lines, such as who joins, are not turns
 eou       one dialogue in each line, with ``__eou__`` after each turn, as in DailyDialog
 
 Each dialogue is a record with a list of turns and, if they are known, the list of their speakers.
@@ -36,6 +37,7 @@ _STAMP = re.compile(
     r"(\s?[AaPp]\.?\s?[Mm]\.?)?(\]|\s+[-–])\s*(?P<message>.*)"
 )
 """The time before a message of WhatsApp, on Android or iOS."""
+_IRC = re.compile(r"(?:\S+\s+)?\[?\d{1,2}:\d{2}(?::\d{2})?\]?\s+<[ @+%&~]?([^<>\s]+)>\s+(.*)")
 
 
 def find_kind(lines: Sequence[str]) -> str | None:
@@ -48,6 +50,8 @@ def find_kind(lines: Sequence[str]) -> str | None:
     stamped = [match["message"] for line in filled if (match := _STAMP.fullmatch(line))]
     if _STAMP.fullmatch(filled[0]) and len(stamped) > 0.3 * len(filled):
         return "whatsapp" if sum(_SPOKEN.fullmatch(text) is not None for text in stamped) > 0.5 * len(stamped) else None
+    if sum(_IRC.fullmatch(line) is not None for line in filled) > 0.5 * len(filled):
+        return "irc"
     return "spoken" if _are_spoken(filled) else None
 
 
@@ -135,6 +139,9 @@ def _parse(block: _Block, kind: str) -> _Parsed:
         return [part for part in parts if part], [], None
     if kind == "whatsapp":
         return _parse_whatsapp(block)
+    if kind == "irc":
+        said = [match for _, line in block if (match := _IRC.fullmatch(line))]
+        return [" ".join(one[2].split()) for one in said], [one[1] for one in said], None
     return _parse_spoken(block) if kind == "spoken" else _parse_turns(block)
 
 

@@ -325,6 +325,7 @@ def dialogue_rule(sample: Sample) -> DetectedFormat | None:
     said = {
         "eou": "a dialogue in each line, with __eou__ after each turn",
         "whatsapp": "a chat that was exported from WhatsApp",
+        "irc": "a log of a channel of IRC",
         "spoken": "turns after the name of the speaker and a colon",
     }
     if kind is None:
