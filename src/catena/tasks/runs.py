@@ -54,7 +54,7 @@ def train_run(
         notes: lines for the log of the run, such as why this model was chosen.
         is_trial: neither score the test set nor fit baselines, which :func:`conclude_run` does later.
     """
-    from catena.training.device import set_threads
+    from catena.training.device import choose_device, set_threads
 
     spec = get_spec(config.task)
     if not spec.has_examples:
@@ -64,6 +64,8 @@ def train_run(
     family = spec.family(config)
     if family.uses_torch:
         set_threads(config.machine.threads)
+    elif config.machine.device not in ("auto", "cpu"):
+        choose_device(config.machine.device)  # a wrong name is an error although the model computes on the CPU
     old = open_checkpoint(init_from, reporter.note) if init_from else None
     config = family.complete(config, reporter.note)
     origin = _origin(config, old)
