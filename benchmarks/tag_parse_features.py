@@ -25,7 +25,7 @@ from catena.tasks.tag.features.dictionary import FeatureDictionary
 from catena.tasks.tag.features.likelihood import Likelihood
 from catena.tasks.tag.features.model import FeatureModel, build_layout
 from catena.tasks.tag.features.templates import Template, parse_templates, template_columns
-from catena.tasks.word_inputs.encoding import Sentence, to_sentence
+from catena.tasks.word_inputs.sentences import Sentence, to_sentence
 from catena.training.quasi_newton import QuasiNewton
 from structure import installed
 

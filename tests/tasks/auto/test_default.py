@@ -56,17 +56,25 @@ def test_larger_data_has_no_simpler_default(task: str) -> None:
     assert [order.index(name) for name in names] == sorted(order.index(name) for name in names)
 
 
-def test_default_that_needs_no_torch_is_chosen_without_torch(tmp_path: Path) -> None:
-    path = tmp_path / "train.tsv"
-    path.write_text("animal\tdogs sleep\n" * 40, encoding="utf-8")
+@pytest.mark.parametrize(
+    ("task", "file", "example", "kind"),
+    [
+        ("classify", "train.tsv", "animal\tdogs sleep\n", "loglinear"),
+        ("tag", "train.conll", "dogs NOUN\n\n", "features"),
+    ],
+)
+def test_default_that_needs_no_torch_is_chosen_without_torch(
+    task: str, file: str, example: str, kind: str, tmp_path: Path
+) -> None:
+    (tmp_path / file).write_text(example * 40, encoding="utf-8")
     code = f"""
 import sys
 from catena.tasks.auto.default import default_values
 from catena.tasks.spec import get_spec
-found, line = default_values(get_spec("classify"), {{"data": {{"train": [{str(path)!r}]}}}})
+found, line = default_values(get_spec({task!r}), {{"data": {{"train": [{str(tmp_path / file)!r}]}}}})
 print(found["model"]["kind"], "torch" in sys.modules, line)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     found, has_torch, line = done.stdout.split(maxsplit=2)
-    assert (found, has_torch) == ("loglinear", "False")
+    assert (found, has_torch) == (kind, "False")
     assert "the default for 40 examples" in line

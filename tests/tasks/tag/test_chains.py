@@ -18,7 +18,7 @@ from catena.tasks.tag.features.dictionary import FeatureDictionary
 from catena.tasks.tag.features.model import FeatureModel, build_layout
 from catena.tasks.tag.features.templates import parse_templates
 from catena.tasks.tag.tag_set import TagSet
-from catena.tasks.word_inputs.encoding import Sentence
+from catena.tasks.word_inputs.sentences import Sentence
 
 TEMPLATES = ("w[0]", "w[-1]|w[0]", "w[2]", "suffix3[0]", "shape[1]", "bias", "tag[-1]|w[0]")
 SENTENCES = [Sentence(tuple(words.split())) for words in ("a bee sees", "the Bee", "sees a bee the the a", "new")]

@@ -23,7 +23,7 @@ from catena.tasks.tag.base import TagTask
 from catena.tasks.tag.config import TagOptions
 from catena.tasks.tag.data import TaggedSentence
 from catena.tasks.tag.predict import TagPrediction
-from catena.tasks.word_inputs.encoding import Sentence
+from catena.tasks.word_inputs.sentences import Sentence
 from catena.tasks.writing import PredictionWriter
 from tests.laws.network_laws import the_network_answers
 from tests.tasks.tag.helpers import SENTENCES, config, trained, write

@@ -14,7 +14,8 @@ from catena.embeddings.config import CharacterConvolutionConfig, EmbeddingConfig
 from catena.encoders.config import RecurrentConfig, TransformerConfig
 from catena.errors import DataError
 from catena.tasks.word_inputs.config import WordInputConfig
-from catena.tasks.word_inputs.encoding import Sentence, WordEncoding, column_values, to_sentence
+from catena.tasks.word_inputs.encoding import WordEncoding
+from catena.tasks.word_inputs.sentences import Sentence, column_values, to_sentence
 
 CPU = torch.device("cpu")
 SENTENCES = [

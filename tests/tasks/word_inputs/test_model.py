@@ -16,8 +16,9 @@ from catena.encoders.config import RecurrentConfig, TransformerConfig
 from catena.errors import ConfigError
 from catena.tasks.pretrained import initial_vectors
 from catena.tasks.word_inputs.config import WordInputConfig
-from catena.tasks.word_inputs.encoding import Sentence, WordEncoding
+from catena.tasks.word_inputs.encoding import WordEncoding
 from catena.tasks.word_inputs.model import build_reader, build_sentence_encoder
+from catena.tasks.word_inputs.sentences import Sentence
 from catena.tasks.word_inputs.task import adopt_words, pretrained_layer_groups, start_reader
 from tests.tasks.word_inputs.language_model import language_model
 

@@ -16,7 +16,7 @@ from catena.data.records import read_texts
 from catena.data.tokenize import build_tokenizer
 from catena.errors import DataError, FormatError
 from catena.tasks.parse.config import ParseConfig, ParseDataConfig
-from catena.tasks.word_inputs.encoding import Sentence, to_sentence
+from catena.tasks.word_inputs.sentences import Sentence, to_sentence
 
 T = TypeVar("T")
 

@@ -27,7 +27,7 @@ from catena.tasks.tag.data import TaggedSentence, read_tagged_sentences, seen_fo
 from catena.tasks.tag.distribution import TagDistribution, own_spans
 from catena.tasks.tag.predict import TagEvaluation, TagPrediction, TagSpan, tag_metrics
 from catena.tasks.tag.tag_set import TagSet
-from catena.tasks.word_inputs.encoding import Sentence
+from catena.tasks.word_inputs.sentences import Sentence
 
 _UNSPECIFIED_TAGS = ("_", "?")
 """The placeholder for words without a given tag in a file of given tags."""

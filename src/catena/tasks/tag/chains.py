@@ -24,7 +24,7 @@ from catena.tasks.tag.data import TaggedSentence, limit_length, tag_ids
 from catena.tasks.tag.distribution import ChainDistribution, ChainScores, viterbi_microseconds
 from catena.tasks.tag.predict import TagPrediction
 from catena.tasks.tag.tag_set import TagSet
-from catena.tasks.word_inputs.encoding import Sentence
+from catena.tasks.word_inputs.sentences import Sentence
 
 if TYPE_CHECKING:
     from torch import Tensor

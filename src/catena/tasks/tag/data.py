@@ -26,7 +26,7 @@ from catena.tasks.base import DataParts
 from catena.tasks.data_warnings import unseen_line
 from catena.tasks.tag.config import TagConfig, TagDataConfig
 from catena.tasks.tag.tag_set import TagSet, find_tagging
-from catena.tasks.word_inputs.encoding import Sentence, column_values, to_sentence
+from catena.tasks.word_inputs.sentences import Sentence, column_values, to_sentence
 
 if TYPE_CHECKING:
     from catena.tasks.word_inputs.encoding import EncodedSentences, WordEncoding

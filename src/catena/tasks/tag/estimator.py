@@ -12,7 +12,7 @@ from catena.errors import DataError
 from catena.tasks.estimator import Estimator
 from catena.tasks.tag.data import TaggedSentence
 from catena.tasks.targets import Classes, Targets, is_missing
-from catena.tasks.word_inputs.encoding import Sentence
+from catena.tasks.word_inputs.sentences import Sentence
 
 if TYPE_CHECKING:
     from catena.training.report import Reporter

@@ -7,7 +7,8 @@ import torch
 
 from catena.tasks.parse.constituency.config import SpanParserConfig
 from catena.tasks.parse.constituency.span.model import SpanParser, build_span_parser
-from catena.tasks.word_inputs.encoding import Sentence, WordBatch, WordEncoding
+from catena.tasks.word_inputs.encoding import WordBatch, WordEncoding
+from catena.tasks.word_inputs.sentences import Sentence
 
 SENTENCES = [Sentence(("a", "b", "c", "d")), Sentence(("d", "a"))]
 SMALL = {

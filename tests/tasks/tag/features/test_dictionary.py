@@ -15,7 +15,7 @@ from catena.errors import CheckpointError
 from catena.tasks.tag.features import dictionary
 from catena.tasks.tag.features.dictionary import FeatureDictionary, FeatureIds, feature_hash
 from catena.tasks.tag.features.templates import parse_templates
-from catena.tasks.word_inputs.encoding import Sentence
+from catena.tasks.word_inputs.sentences import Sentence
 from tests.oracle.feature_tagger import features
 
 TEMPLATES = [

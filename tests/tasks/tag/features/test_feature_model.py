@@ -14,7 +14,7 @@ from catena.tasks.tag.features.dictionary import FeatureDictionary
 from catena.tasks.tag.features.learners import build_learner
 from catena.tasks.tag.features.model import FeatureModel, build_layout
 from catena.tasks.tag.features.templates import parse_templates
-from catena.tasks.word_inputs.encoding import Sentence
+from catena.tasks.word_inputs.sentences import Sentence
 
 LABELS = ("D", "N", "V")
 TEMPLATES = ("w[0]", "suffix1[0]", "w[-1]")

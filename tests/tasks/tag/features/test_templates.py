@@ -15,7 +15,7 @@ from catena.tasks.tag.features.templates import (
     shape,
     template_columns,
 )
-from catena.tasks.word_inputs.encoding import Sentence
+from catena.tasks.word_inputs.sentences import Sentence
 
 
 def names(*texts: str) -> list[str]:

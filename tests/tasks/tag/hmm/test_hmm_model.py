@@ -11,7 +11,7 @@ import torch
 
 from catena.errors import CheckpointError
 from catena.tasks.tag.hmm.model import HmmModel, HmmSymbols, HmmTables, best_names, word_shapes
-from catena.tasks.word_inputs.encoding import Sentence
+from catena.tasks.word_inputs.sentences import Sentence
 
 RARE = [f"{letter}running" for letter in "abcdef"]
 TEXT = [("the", "cat", "the"), ("cat",), tuple(RARE), ("X1",)]

@@ -47,7 +47,8 @@ from catena.tasks.parse.predict import DependencyEvaluation, DependencyPredictio
 from catena.tasks.parse.task import NeuralParseTask, ParseRows, describe_sizes
 from catena.tasks.pretrained import initial_vectors
 from catena.tasks.word_inputs.config import WordInputConfig
-from catena.tasks.word_inputs.encoding import WordBatch, WordEncoding, to_sentence
+from catena.tasks.word_inputs.encoding import WordBatch, WordEncoding
+from catena.tasks.word_inputs.sentences import to_sentence
 from catena.tasks.word_inputs.task import WordTask
 from catena.training.task import BatchLoss
 

@@ -27,7 +27,7 @@ from catena.tasks.tag.features.templates import (
     parse_templates,
     template_columns,
 )
-from catena.tasks.word_inputs.encoding import Sentence
+from catena.tasks.word_inputs.sentences import Sentence
 
 _kernels = LazyModule("catena.kernels.features.cpu_keys")
 _KEY_MICROSECONDS = 2

@@ -22,7 +22,7 @@ from catena.kernels.features import reference
 from catena.tasks.tag.chains import ChainModel
 from catena.tasks.tag.distribution import ChainScores
 from catena.tasks.tag.features.dictionary import FeatureDictionary, FeatureIds
-from catena.tasks.word_inputs.encoding import Sentence
+from catena.tasks.word_inputs.sentences import Sentence
 
 _WORTH_A_ROW = 8
 """With at least this number of tags, a feature that occurs with more than a third of them has a row for all."""

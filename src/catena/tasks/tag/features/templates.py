@@ -24,7 +24,7 @@ from catena.errors import ConfigError, DataError
 from catena.registry import did_you_mean
 
 if TYPE_CHECKING:
-    from catena.tasks.word_inputs.encoding import Sentence
+    from catena.tasks.word_inputs.sentences import Sentence
 
 _LONGEST_RUN = 4
 """Maximum length of a run of the same sign in a shape."""

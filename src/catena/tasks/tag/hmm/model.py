@@ -19,7 +19,7 @@ from catena.errors import CheckpointError
 from catena.tasks.tag.chains import ChainModel
 from catena.tasks.tag.distribution import ChainScores
 from catena.tasks.tag.features.templates import collapsed_word_shape
-from catena.tasks.word_inputs.encoding import Sentence
+from catena.tasks.word_inputs.sentences import Sentence
 
 _SYMBOLS = "symbols.json"
 _ENOUGH = 5

@@ -38,7 +38,8 @@ from catena.tasks.parse.data import TreeExample
 from catena.tasks.parse.predict import ConstituencyPrediction
 from catena.tasks.parse.task import NeuralParseTask, ParseRows
 from catena.tasks.pretrained import initial_vectors
-from catena.tasks.word_inputs.encoding import Sentence, WordBatch, WordEncoding
+from catena.tasks.word_inputs.encoding import WordBatch, WordEncoding
+from catena.tasks.word_inputs.sentences import Sentence
 from catena.tasks.word_inputs.task import WordTask
 from catena.training.task import BatchLoss
 
