@@ -396,13 +396,18 @@ def run_one(flags: argparse.Namespace) -> None:
     save(flags.output / "weights.pt", {**sizes, "weights": weights})
     figures = {"bits": scores, "dev": run.best, "steps": run.step, "seconds": run.elapsed, "parameters": size}
     (flags.output / "figures.json").write_text(json.dumps(figures, indent=1), encoding="utf-8")
+    save_bits(flags.output, bits)
     if flags.adapt:
         more, figures["adapted"] = score_adapted(run, flags.rates)
-        bits |= more
+        save_bits(flags.output, {**bits, **more})
         (flags.output / "figures.json").write_text(json.dumps(figures, indent=1), encoding="utf-8")
-    kept = {name: each.astype(np.float16) for name, each in bits.items() if name.startswith(("unseen", "music"))}
-    np.savez_compressed(flags.output / "bits.npz", **kept)
     show({flags.output.name: figures})
+
+
+def save_bits(folder: Path, bits: dict[str, np.ndarray]) -> None:
+    """Write the bits of each sample of the unseen voice and the music."""
+    kept = {name: each.astype(np.float16) for name, each in bits.items() if name.startswith(("unseen", "music"))}
+    np.savez_compressed(folder / "bits.npz", **kept)
 
 
 def show(runs: dict[str, dict[str, Any]]) -> None:
