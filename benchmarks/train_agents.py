@@ -76,13 +76,14 @@ SETTINGS = {
     "hidden": Setting(
         {
             **CARTPOLE,
+            "steps": 151_000,
             "network": "recurrent",
-            "learning_rate": 1e-3,
+            "target": "average",
             "train_every": 4,
             "batch_size": 32,
             "epsilon_steps": 15_000,
             "stop_at": 490.0,
-            "settings": WITHOUT_VELOCITIES,
+            "settings": {**WITHOUT_VELOCITIES, "model.network.cell": "gru", "model.network.length": 24},
         },
         400,
     ),
