@@ -4,8 +4,8 @@
 
 DATA contains the folders speech_music_8k and audiomnist_8k. The file has one byte for each sample, compressed by bz2
 (16 MB for 57 minutes, with ``--kinds speech music`` 11.5 MB for 33), so that it can be copied to a machine that cannot
-decode FLAC. A condition is a voice of the
-training data, "digits" or "music"; the voice that is only in the test data has none.
+decode FLAC. A condition is a voice of the training data, "digits" or "music"; the voice that is only in the test data
+has none.
 """
 
 from __future__ import annotations

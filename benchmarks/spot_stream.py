@@ -1,0 +1,121 @@
+"""Keyword spotting in streams: misses and false alarms of the keyword runs of train_sounds.py.
+
+    python make_negatives.py NEGATIVES --hours 5
+    python benchmarks/spot_stream.py $CATENA_DATA NEGATIVES --weights OUT/keyword.pt -o OUT
+
+Each recording is scored as a stream, as by ``catena spot``: moving average of 0.05 s, dead time of 0.7 s. NEGATIVES has
+hours of speech without the keyword by voices that are in no split of welcome_tts. The threshold is the lowest one with
+at most one false alarm an hour in the first half of its files; false alarms are counted in the second half and in the
+recordings of speech_music_8k, which were not used to choose it. Misses are of the 150 test clips with the keyword: no
+detection from 0.3 s before the word to 0.3 s after it. The clips without the keyword are listed apart, since a quarter
+of them are near misses; their alarms are not of normal speech. OUT/stream.json has the figures by seed and by engine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from train_sounds import FEATURES, RUNS, read_table
+
+from catena.encoders.log_mel import LogMel
+from catena.encoders.sound import SoundNetwork, build_sound_network
+from catena.encoders.sound_stream import score_recording
+from catena.metrics.detection import choose_threshold, find_detections, score_detections, smooth_scores
+
+SMOOTHING, DEAD_TIME, TOLERANCE = 5, 70, 30
+"""Frames of 10 ms."""
+RATE = 1.0
+"""Allowed false alarms in an hour."""
+
+
+class Curve(NamedTuple):
+    """The smoothed scores of a recording, and its length in seconds."""
+
+    scores: np.ndarray
+    seconds: float
+
+
+def score(paths: Iterable[Path], network: SoundNetwork) -> list[Curve]:
+    frames = LogMel(FEATURES)
+    curves = (score_recording(path, frames, network) for path in paths)
+    return [Curve(smooth_scores(curve.scores[:, 0], SMOOTHING), curve.seconds) for curve in curves]
+
+
+def count_hours(curves: Sequence[Curve]) -> float:
+    return sum(curve.seconds for curve in curves) / 3600
+
+
+def load_network(run: str, weights: dict[str, torch.Tensor]) -> SoundNetwork:
+    setting = RUNS[run.split(":")[0]]
+    network = build_sound_network(setting.encoder, FEATURES, 1, setting.pooling, setting.dropout)
+    network.load_state_dict(weights)
+    return network.eval()
+
+
+def list_music_and_speech(folder: Path) -> list[Path]:
+    """All recordings of speech_music_8k; none has the keyword."""
+    with (folder / "files.tsv").open(encoding="utf-8") as file:
+        return [folder / row["file"] for row in csv.DictReader(file, delimiter="\t")]
+
+
+def evaluate(network: SoundNetwork, options: argparse.Namespace) -> dict[str, Any]:
+    files = sorted(options.negatives.rglob("*.flac"))[: options.limit]
+    first, second = (score(files[i::2], network) for i in (0, 1))
+    threshold = choose_threshold([curve.scores for curve in first], count_hours(first), RATE, DEAD_TIME)
+    clips = [row for row in read_table(options.data / "welcome_tts" / "clips.tsv") if row["split"] == "test"]
+    positive = [row for row in clips if row["keyword"] == "1"][: options.limit]
+    negative = [row for row in clips if row["keyword"] == "0"][: options.limit]
+    found = [
+        [find_detections(curve.scores, threshold, DEAD_TIME) for curve in score(paths, network)]
+        for paths in ([options.data / "welcome_tts" / row["file"] for row in rows] for rows in (positive, negative))
+    ]
+    spans = [(round(100 * float(row["start"])), round(100 * float(row["end"]))) for row in positive]
+    others = score(list_music_and_speech(options.data / "speech_music_8k")[: options.limit], network)
+    figures: dict[str, Any] = {"threshold": threshold, "hours of the choice": count_hours(first)}
+    for name, curves in (("synthesized", second), ("speech and music", others)):
+        alarms = [find_detections(curve.scores, threshold, DEAD_TIME) for curve in curves]
+        report = score_detections(found[0], spans, alarms, count_hours(curves), threshold, TOLERANCE)
+        interval = report.false_alarms
+        figures[name] = {"hours": report.hours, "alarms": report.n_false_alarms, "an hour": interval.value}
+        figures[name] |= {"low": interval.low, "high": interval.high}
+        figures |= {"missed": report.n_missed, "of": len(positive)}
+        figures["missed fraction"] = [report.misses.value, report.misses.low, report.misses.high]
+    hits = [
+        any(a - TOLERANCE <= one.frame < b + TOLERANCE for one in each)
+        for each, (a, b) in zip(found[0], spans, strict=True)
+    ]
+    count, total = Counter(), Counter(row["engine"] for row in positive)
+    for row, hit in zip(positive, hits, strict=True):
+        count[row["engine"]] += not hit
+    figures["missed by engine"] = {engine: [count[engine], n] for engine, n in total.items()}
+    figures["clips without the keyword that fired"] = [sum(map(bool, found[1])), len(negative)]
+    return figures
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path, help="folder of the data sets")
+    parser.add_argument("negatives", type=Path)
+    parser.add_argument("--weights", type=Path, required=True)
+    parser.add_argument("-o", "--out", type=Path, default=Path("runs"))
+    parser.add_argument("--limit", type=int, help="read only this many files of each kind, for a trial")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    results = {}
+    for run, weights in torch.load(options.weights, map_location="cpu", weights_only=True).items():
+        results[run] = evaluate(load_network(run, weights), options)
+        print(run, json.dumps(results[run]), flush=True)
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "stream.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
