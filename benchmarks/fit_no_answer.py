@@ -4,7 +4,7 @@ r"""When there is no answer: logistic regression over words and scores of reader
         --answerable 4
     python benchmarks/fit_no_answer.py DATA OUT [--groups lmf lhmfL]
 
-DATA is the folder squad_small. A reader alone separates questions with and without an answer badly. Words help: whether
+DATA is the folder squad_small. The scores of a reader separate questions with and without an answer badly. Words help: whether
 the words of the question are in the paragraph and in one sentence of it, weighted by their rareness. A first regression
 and boosted trees over these words are fitted to the questions that the readers were trained on. A second regression
 reads their scores, the scores of the reader, and how much of the question is in the sentence of its answer. It and its
@@ -35,7 +35,7 @@ from sklearn.preprocessing import StandardScaler
 
 from catena.data.readers.questions import QuestionExample, read_questions
 from catena.metrics.reading import answer_f1_measure, answer_report
-from catena.tasks.read.no_answer import fit_no_answer_threshold
+from catena.tasks.read.spans import fit_no_answer_threshold
 
 _STOP = (
     "a an the of in on at to for by with from and or is are was were be been did do does what which who whom whose "
@@ -131,7 +131,7 @@ class Words:
         return [float(x) for group in groups for x in group]
 
     def answer_features(self, example: QuestionExample, answer: str) -> list[float]:
-        """How much of the question is not in the sentence of an answer, nor beside it."""
+        """How much of the question is not in the sentence of an answer, nor in the sentences around it."""
         content = [w for w in map(str.lower, tokens(example.question)) if w not in STOP and re.match(r"\w", w)]
         parts = sentences(example.context)
 
