@@ -7,10 +7,11 @@ r"""When there is no answer: logistic regression over words and scores of reader
 DATA is the folder squad_small. The scores of a reader separate questions with and without an answer badly. Words help:
 whether the words of the question are in the paragraph and in one sentence of it, weighted by their rareness. A first
 regression and boosted trees over these words are fitted to the questions that the readers were trained on. A second
-regression reads their scores, the scores of the reader, and how much of the question is in the sentence of its answer. It and its
-threshold are fitted to the questions of held-out articles and of dev, which no reader was trained on. --groups are its
-features: l and h, the first regression and the trees; m, no answer minus span; s, both scores; f, the sentence of the
-answer; L, all words. The group with the best F1 of seven folds by article is scored on test. Needs scikit-learn.
+regression reads their scores, the scores of the reader, and how much of the question is in the sentence of its answer.
+It and its threshold are fitted to the questions of held-out articles and of dev, which no reader was trained on.
+--groups are its features: l and h, the first regression and the trees; m, no answer minus span; s, both scores; f, the
+sentence of the answer; L, all words. The group with the best F1 of seven folds by article is scored on test. Needs
+scikit-learn.
 """
 
 from __future__ import annotations
