@@ -108,3 +108,9 @@ def test_names_determine_the_columns_of_sources_and_targets(names: str, sides: t
 
 def test_nothing_has_no_header() -> None:
     assert header_of() is None
+
+
+@pytest.mark.parametrize("extra", [1, 3])
+def test_lines_at_the_end_are_extra_if_the_lengths_fit_anywhere(extra: int) -> None:
+    lengths = [len(f"the dog {i} runs") for i in range(80)]
+    assert likely_break(lengths[:-extra], lengths) == 80 - extra

@@ -72,6 +72,8 @@ def sources_of_lines(lines: Iterable[str], swap: bool = False) -> Iterator[str]:
 def likely_break(shorter: Sequence[int], longer: Sequence[int]) -> int:
     """The number of lines after which the longer file has lines that the shorter one lacks. Time O(n).
 
+    Of the places that fit equally well, the last one, so that lines at the end are extra if the lengths do not differ.
+
     Args:
         shorter: the lengths of the lines of the shorter file.
         longer: the lengths of the lines of the longer file.
@@ -82,7 +84,7 @@ def likely_break(shorter: Sequence[int], longer: Sequence[int]) -> int:
     before = np.abs(b[:n] - a - ratio)  # if nothing is missing up to here
     behind = np.abs(b[extra : extra + n] - a - ratio)
     cost = np.concatenate(([0.0], np.cumsum(before))) + np.concatenate((np.cumsum(behind[::-1])[::-1], [0.0]))
-    return int(cost.argmin())
+    return int(np.flatnonzero(cost <= cost.min() + 1e-9)[-1])  # sums of floats differ by rounding
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
