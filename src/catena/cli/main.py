@@ -13,6 +13,7 @@ import tempfile
 import traceback
 import warnings
 from collections.abc import Sequence
+from typing import TextIO
 
 from catena.errors import CatenaError
 from catena.files import escape_controls
@@ -76,7 +77,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _complain(words, _fault(error), 1)
 
 
-def _show_warning(message: Warning | str, *_: object) -> None:
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
     """Print a warning without the line of the source that raised it."""
     sys.stderr.write(f"warning: {escape_controls(str(message))}\n")
 

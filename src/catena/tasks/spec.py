@@ -151,7 +151,8 @@ def detect_pairs(path: Path, columns: Mapping[str, str | None], encoding: str | 
     from catena.data.roles import SOURCE, TARGET
     from catena.data.values import SENTENCE, mean_words
 
-    file = open_records(path, (SOURCE, TARGET), columns=columns, encoding=encoding)
+    given = {role: column for role, column in columns.items() if column is not None}
+    file = open_records(path, (SOURCE, TARGET), columns=given, encoding=encoding)
     rows = list(islice(file.read(ReadCounter()), 200))
     sides = (mean_words(row[role] or "" for row in rows) for role in ("source", "target"))
     return TASKS["translate" if min(sides) >= SENTENCE else "transduce"]

@@ -152,7 +152,7 @@ class TranslateTask(NeuralTask[TranslateConfig, TranslationExample, TranslationP
         if not evaluation.sentences:
             return config
         if evaluation.metrics == USUAL and config.training.metric not in USUAL:
-            usual = USUAL
+            usual: tuple[str, ...] = USUAL
             if config.lowercases_targets:
                 usual = tuple("bleu_lowercase" if name == "bleu" else name for name in USUAL)
                 note("targets are in lower case, so BLEU ignores case (bleu_lowercase)")

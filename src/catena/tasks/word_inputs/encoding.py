@@ -23,6 +23,7 @@ from catena.data.readers.vectors import read_vectors
 from catena.data.vocabulary import PAD, UNK, Vocabulary
 from catena.errors import DataError
 from catena.tasks.word_inputs.config import WordInputConfig
+from catena.tasks.word_inputs.sentences import Sentence
 
 WORDS, CHARACTERS, COLUMN = "words.json", "characters.json", "column-{}.json"
 _DIGIT = re.compile(r"\d")
