@@ -7,6 +7,8 @@ corpus of Catena, and ``texts.txt`` with a few of its sentences.
 - ```` ```console ```` and ```` ```bash ````: the lines ``$ catena …`` (or ``$ … | catena …``) are executed and must
   succeed; with ``exit=1`` after the language, the last one must exit with this code.
 - ``no-run: why`` after the language: not executed, for the given reason.
+- ``needs=package,package`` after the language: not executed where one of these test dependencies is missing, as on a
+  GPU machine that reaches no registry.
 - ``<!-- setup … -->``: Python that creates the files used on the page; executed first.
 """
 
@@ -22,6 +24,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import jaxtyping
@@ -50,7 +53,8 @@ class Block:
 
     @property
     def skipped(self) -> bool:
-        return self.info.startswith("no-run")
+        needed = self.info.removeprefix("needs=").split(",") if self.info.startswith("needs=") else []
+        return self.info.startswith("no-run") or any(find_spec(package) is None for package in needed)
 
     @property
     def exit_code(self) -> int:
@@ -156,7 +160,9 @@ def in_a_shell(command: str, folder: Path) -> int:
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_skipped_blocks_have_reason_and_links_resolve(page: Path) -> None:
     for block in blocks(page):
-        if block.skipped:
+        if block.info.startswith("needs="):
+            assert set(block.info.removeprefix("needs=").split(",")) <= {"ctranslate2", "onnx", "onnxruntime"}
+        elif block.skipped:
             assert re.fullmatch(r"no-run: \S.{5,}", block.info), f"{page.name}:{block.line} must give a reason"
         elif block.language in ("python", *SHELL):
             assert re.fullmatch(r"(exit=\d+)?", block.info), f"{page.name}:{block.line}: {block.info!r} is not known"

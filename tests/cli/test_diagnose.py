@@ -65,11 +65,11 @@ def test_diagnose_with_other_models_prints_error(catena: Catena, trained: Path) 
     assert "is not a language model" in said.sentence
 
 
-def test_diagnose_with_short_text_prints_error(catena: Catena, language_model: Path, tmp_path: Path) -> None:
+def test_diagnose_with_blank_text_prints_error(catena: Catena, language_model: Path, tmp_path: Path) -> None:
     (tmp_path / "x.txt").write_text("\n", encoding="utf-8")
     said = catena("diagnose", language_model, "x.txt")
     assert said.code == 1
-    assert said.sentence == "x.txt must have at least 2 tokens, got 1. Use a longer text."
+    assert said.sentence == "x.txt has only blank lines. Pass a file with text."
 
 
 def test_help_shows_both_uses_before_options(catena: Catena) -> None:
