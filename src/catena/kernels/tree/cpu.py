@@ -283,8 +283,9 @@ def sum_rows(
         for lane in range(lanes):
             last = lengths[begin + lane] - 1
             if last >= 0:
-                e = common * (2 * last + 1) if plain else beta_e[last, lane]
-                log_z[begin + lane] = to_log(beta[last, lane], e)
+                total = beta[last, lane]
+                e = get_exponent(total, common * (2 * last + 1)) if plain else beta_e[last, lane]
+                log_z[begin + lane] = to_log(mantissa(total), e)  # the same bits for every common exponent
             else:
                 log_z[begin + lane] = 0.0
             if both_ways and last >= 0 and beta[last, lane] > 0:

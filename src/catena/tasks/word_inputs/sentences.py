@@ -29,7 +29,7 @@ def to_sentence(example: Columns | ConlluSentence, columns: Sequence[str] = (), 
         columns: names or numbers of the further columns.
         words: name or number of the column of words; the default of the format if None.
     """
-    named = words if words is not None else "form" if isinstance(example, ConlluSentence) else "0"
+    named = words if words is not None else "form" if isinstance(example, ConlluSentence) else str(example.word)
     return Sentence(column_values(example, named), tuple(column_values(example, name) for name in columns))
 
 
