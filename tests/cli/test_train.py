@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -112,10 +113,9 @@ def test_invalid_commands_print_error(catena: Catena, files: Path, words: list[s
         (["classify"], "There is nothing to train on. Name a file, as in 'catena train classify FILE'."),
         (["missing.tsv"], "File not found: missing.tsv in the folder …"),
         (["--device", "cuda:99", "FILE", "--model", "mlp"], "device 'cuda:99' is not available: …"),
-        (
-            ["FILE", "--device", "toaster", "--model", "mlp"],
-            "device 'toaster' is not known. Use auto, cpu, cuda, cuda:0 or mps.",
-        ),
+        (["FILE", "--device", "toaster"], "device 'toaster' is not known. Use auto, cpu, cuda, cuda:0 or mps."),
+        (["FILE", "--device", "toaster", "--model", "mlp"], "device 'toaster' is not known. Use auto, cpu, cuda, …"),
+        (["FILE", "--device", "cuda:99"], "device 'cuda:99' is not available: …"),
         (["FILE", "--track", "pigeons"], "--track must be 'tensorboard', got 'pigeons'. Use --track tensorboard."),
         (["FILE", "--folds", "99"], "folds must be at most 60, the number of examples, got 99. Lower it."),
         (["FILE", "--encoding", "utf-99"], "Unknown encoding 'utf-99' for …"),
@@ -287,7 +287,7 @@ def test_max_time_searches_for_a_model_and_keeps_other_options(catena: Catena, f
     assert "chosen: log-linear" in said.out
     config = config_of(Path("run"))
     assert (config.model.kind, config.data.dev_fraction) == ("loglinear", 0.25)
-    assert "search: 1 candidate in" in catena("inspect", "run").out
+    assert re.search(r"^search: \d+ candidates? in ", catena("inspect", "run").out, re.MULTILINE)
     assert catena("predict", "run", files / "train.tsv").code == 0
     named = catena("train", files / "train.tsv", "--max-time", "20s", *TINY, "-o", "named")
     assert "chosen" not in named.out
@@ -352,7 +352,7 @@ def test_seeds_train_several_runs_with_interval(catena: Catena, files: Path, tra
 def test_zero_folds_train_once(catena: Catena, files: Path) -> None:
     assert catena("train", files / "train.tsv", *TINY, "--folds", "0", "-q", "-o", "run").code == 0
     assert Path("run/metrics.jsonl").exists(), "one run, not a folder of runs"
-    assert "folds must be 2 or more" in catena("train", files / "train.tsv", *TINY, "--folds", "1").sentence
+    assert "folds must be at least 2, or none" in catena("train", files / "train.tsv", *TINY, "--folds", "1").sentence
 
 
 def test_folds_are_trained_together_or_separately(catena: Catena, files: Path) -> None:

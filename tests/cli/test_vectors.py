@@ -288,7 +288,7 @@ def test_text_without_words_prints_error_and_creates_no_run(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "t.txt").write_text("\n\n", encoding="utf-8")
     assert main(["train", "embed", "t.txt", "-o", "run"]) == 1
-    assert "has no words" in capsys.readouterr().err
+    assert "has only blank lines" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
 
 

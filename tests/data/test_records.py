@@ -12,12 +12,12 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from catena.data.reading import ReadCounter
 from catena.data.records import open_records, read_examples, read_pairs, read_records, read_texts
-from catena.data.roles import COMPOSED, FILE, ITEMS, LABEL, MISSING, TEXT, TITLE
+from catena.data.roles import COMPOSED, FILE, ITEMS, LABEL, MISSING, TEXT, TITLE, known_roles
 from catena.data.token_tables import read_columns
 from catena.errors import FormatError
 from tests.data.readers.writing import file_with, labels, texts
@@ -58,6 +58,7 @@ def test_csv_comes_back_with_quotes_delimiters_and_line_ends_inside(pairs, delim
 
 @given(st.lists(st.tuples(LABELS, texts(without='\t"', min_size=1).filter(str.strip)), min_size=1, max_size=8))
 def test_tsv_without_header_comes_back(pairs) -> None:
+    assume(not known_roles(pairs[0]))  # the common name of a column makes the first line a header
     lines = [f"{label}\t{text}" for label, text in pairs]
     with file_with("\n".join(lines)) as path:
         found = pairs_of(path, format="tsv", columns={"label": "1", "text": "2"})
