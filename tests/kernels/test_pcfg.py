@@ -13,6 +13,7 @@ from catena.kernels.common.sums import RowSums
 from catena.kernels.pcfg import solve as pcfg_solve
 from catena.kernels.pcfg.ops import LOW_RANK_SUMS, SUMS, log_partition, low_rank_log_partition
 from catena.kernels.pcfg.ops_search import best, top
+from catena.kernels.pcfg.small import SmallChart
 from catena.structure.low_rank_pcfg import LowRankPCFG
 from catena.structure.pcfg import PCFG
 from tests.laws.structure_checks import kept_for_backward
@@ -208,3 +209,33 @@ def test_searches_pass_opcheck() -> None:
     scores, lengths = dense(2, 3), torch.tensor([3, 2])
     torch.library.opcheck(best.overload, (*scores, lengths), test_utils=rules)
     torch.library.opcheck(top.overload, (*scores, lengths, 2), test_utils=rules)
+
+
+@pytest.mark.parametrize("spans", [False, True])
+def test_small_batch_of_float32_equals_the_general_program(spans: bool) -> None:
+    scores = [None if x is None else x.float() for x in dense(3, 6, spans=spans)]
+    lengths = torch.tensor([6, 1, 4])
+    words, rules, roots, by_spans = scores
+    assert SmallChart.solve(words, rules, roots, by_spans, lengths.numpy()) is not None
+    expected, expected_slopes = value_and_slopes(SUMS.log_partition, scores, lengths)
+    found, gradients = value_and_slopes(log_partition, scores, lengths)
+    assert torch.allclose(expected, found)
+    for a, b in zip(expected_slopes, gradients, strict=True):
+        assert b.dtype == torch.float32
+        assert torch.allclose(a, b, atol=1e-6)
+
+
+@pytest.mark.parametrize("which", range(4))
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_small_batch_leaves_scores_out_of_range_to_the_general_program(which: int, bad: float) -> None:
+    scores = dense(2, 4, spans=True)
+    value = scores[which]
+    assert value is not None
+    if bad == -math.inf and which == 2:
+        value[:] = bad
+    elif which == 3:
+        value[1, 0, 2, 1] = bad
+    else:
+        value[0, 1] = bad
+    words, rules, roots, by_spans = scores
+    assert SmallChart.solve(words, rules, roots, by_spans, torch.tensor([4, 4]).numpy()) is None

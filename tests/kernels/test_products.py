@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catena.kernels.linear.ops import MAX_ROWS, MAX_WEIGHTS, PackedLinear
+from catena.kernels.linear.ops import MAX_ROWS, MAX_WEIGHTS, CachedLinear, PackedLinear
 
 
 @settings(deadline=None, max_examples=60)
@@ -59,3 +59,23 @@ def test_supported_inputs() -> None:
         assert not PackedLinear.suits(x.double(), weight.double())
         assert not PackedLinear.suits(torch.randn(MAX_ROWS + 1, 3), weight)
         assert not PackedLinear.suits(x, torch.empty(1).expand(MAX_WEIGHTS // 3 + 1, 3))
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (2, 7, 5), (MAX_ROWS + 3, 5), (0, 5)])
+@pytest.mark.parametrize("with_bias", [False, True])
+def test_cached_product_equals_torch_and_notices_new_weights(shape: tuple[int, ...], with_bias: bool) -> None:
+    x, weight = torch.randn(shape), torch.nn.Parameter(torch.randn(4, 3, 5))
+    bias = torch.randn(12) if with_bias else None
+    linear = CachedLinear()
+    for _ in range(2):
+        with torch.inference_mode():
+            found = linear(x, weight.flatten(0, 1), bias)
+        torch.testing.assert_close(found, torch.nn.functional.linear(x, weight.flatten(0, 1), bias))
+        with torch.no_grad():
+            weight.mul_(-2.0)
+
+
+def test_cached_product_has_a_gradient() -> None:
+    x, weight = torch.randn(3, 5), torch.nn.Parameter(torch.randn(4, 5))
+    CachedLinear()(x, weight).sum().backward()
+    torch.testing.assert_close(weight.grad, x.sum(0).expand(4, 5))

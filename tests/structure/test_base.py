@@ -5,9 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
+from catena.structure.automaton.build import from_arcs
+from catena.structure.automaton.paths import PathDistribution
 from catena.structure.backend import use_backend
 from catena.structure.chain import LinearChain
 from catena.structure.checks import broadcasts_to_batch
+from catena.structure.nonprojective import NonProjectiveTree
 from catena.structure.tensors import uniform_numbers
 
 
@@ -43,3 +46,13 @@ def test_topk_of_few_structures_takes_one_backward_pass_each(
     assert members[:3, :, 0].tolist() == [[1, 1], [0, -1], [-1, -1]]
     assert scores[:2].tolist() == [[1.0, 2.0], [0.0, -torch.inf]]
     assert bool((members[2:] == -1).all())
+
+
+def test_repr_has_shapes_and_no_scores() -> None:
+    chain = LinearChain(torch.zeros(2, 500, 9), torch.zeros(9, 9), lengths=torch.tensor([500, 3]))
+    expected = "LinearChain(emissions=float32[2, 500, 9], transitions=float32[9, 9], lengths=int64[2])"
+    assert repr(chain) == str(chain) == expected
+    machine = from_arcs([(0, 1, 1, 1, -1.0)], [0], [1])
+    shown = repr(PathDistribution.of(machine))
+    assert shown == "PathDistribution(machine=Automaton, weight=float64[1], initial=float64[2], final=float64[2])"
+    assert repr(NonProjectiveTree(torch.zeros(4, 4))).startswith("NonProjectiveTree(arcs=float32[4, 4], ")

@@ -7,10 +7,12 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 
 import jaxtyping
+import numpy as np
 import pytest
 import torch
 
 from catena.errors import DivergentSumError, ShapeError
+from catena.kernels.edits import ops
 from catena.structure.automaton.build import Arc, from_arcs
 from catena.structure.automaton.distance import total
 from catena.structure.edits import DELETE, INSERT, SUBSTITUTE, EditLattice
@@ -25,6 +27,13 @@ def no_type_checks() -> Iterator[None]:
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
     jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.fixture(params=["kernels", "numpy"])
+def searches(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The search by kernels, and the search of a cold process."""
+    if request.param == "numpy":
+        monkeypatch.setattr(ops, "can_skip_kernels", lambda microseconds: True)
 
 
 def scores(seed: int = 0, insertion: float = -2.5) -> list[torch.Tensor]:
@@ -106,6 +115,15 @@ def test_log_partition_of_insertions_is_a_geometric_series() -> None:
     assert edits.log_prob(torch.zeros(1, 7, dtype=torch.long), n).item() == pytest.approx(math.log((1 - w) * w**7))
 
 
+@pytest.mark.usefixtures("searches")
+def test_divergent_insertions_raise_in_search() -> None:
+    insert = torch.full((1, 2, 3, 2), math.log(0.6), dtype=torch.float64)
+    nothing = torch.zeros(1, 1, 3, 2, dtype=torch.float64)
+    edits = EditLattice(nothing, insert, nothing[..., 0], torch.zeros(1, 3, dtype=torch.float64), torch.tensor([1]))
+    with pytest.raises(DivergentSumError, match="source 0 diverges"):
+        edits.best(0)
+
+
 def test_divergent_insertions_raise() -> None:
     insert = torch.full((1, 2, 2, 1), 0.01, dtype=torch.float64)
     nothing = torch.zeros(1, 1, 2, 1, dtype=torch.float64)
@@ -137,6 +155,7 @@ def test_large_scores_do_not_overflow() -> None:
     assert torch.isfinite(tiny.log_partition()).all()
 
 
+@pytest.mark.usefixtures("searches")
 @pytest.mark.parametrize("seed", range(4))
 def test_best_finds_the_most_probable_targets_and_reports_it(seed: int) -> None:
     edits = EditLattice(*scores(seed, insertion=-4.0), torch.tensor(LENGTHS))
@@ -150,6 +169,7 @@ def test_best_finds_the_most_probable_targets_and_reports_it(seed: int) -> None:
         assert [y.log_prob for y in found] == pytest.approx([value for value, _ in ranked], abs=1e-9)
 
 
+@pytest.mark.usefixtures("searches")
 def test_best_with_small_width_reports_possible_search_error() -> None:
     flat = [torch.zeros_like(x) for x in scores()]
     flat[1] -= 2.0
@@ -157,6 +177,7 @@ def test_best_with_small_width_reports_possible_search_error() -> None:
     assert not sure
 
 
+@pytest.mark.usefixtures("searches")
 def test_align_returns_the_best_edit_sequence() -> None:
     edits, y = lattice(5), (1, 0, 0)
     names = {"delete": DELETE, "insert": INSERT, "substitute": SUBSTITUTE}
@@ -170,6 +191,33 @@ def test_align_returns_the_best_edit_sequence() -> None:
             )
             ranked.append((score, [names[kind] for kind, *_ in script if kind != "end"]))
         assert edits.align(r, y) == max(ranked)[1]
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("width", [1, 3, 40])
+def test_search_without_kernels_equals_kernels(seed: int, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(seed)
+    n, v = int(rng.integers(0, 8)), int(rng.integers(1, 6))
+    shapes = (n, v + 1, v), (n + 1, v + 1, v), (n, v + 1), (v + 1,)
+    sub, ins, dele, end = (rng.normal(0.0, 20.0 if seed % 2 else 1.0, shape) for shape in shapes)
+    ins -= 3.0 + np.maximum(ins, 0.0)
+    for x in (sub, ins, dele):
+        x[rng.random(x.shape) < 0.1] = -np.inf
+    given = sub, ins, dele, end
+    fast = ops.best_targets(given, n, 4, max(4, width), 2 * n + 10)
+    monkeypatch.setattr(ops, "can_skip_kernels", lambda microseconds: True)
+    slow = ops.best_targets(given, n, 4, max(4, width), 2 * n + 10)
+    assert fast is not None
+    assert slow is not None
+    assert [ids for _, ids in slow[0]] == [ids for _, ids in fast[0]]
+    assert [score for score, _ in slow[0]] == pytest.approx([score for score, _ in fast[0]], abs=1e-9)
+    assert slow[1] == pytest.approx(fast[1], abs=1e-9)
+    for _, ids in fast[0]:
+        y = np.array(ids, np.int64)
+        edits = ops.best_edits(given, y, n)
+        monkeypatch.setattr(ops, "can_skip_kernels", lambda microseconds: False)
+        assert ops.best_edits(given, y, n) == edits
+        monkeypatch.setattr(ops, "can_skip_kernels", lambda microseconds: True)
 
 
 def test_padding_changes_nothing() -> None:

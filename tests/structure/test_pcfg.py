@@ -254,9 +254,18 @@ class TestScores:
         with pytest.raises((ShapeError, TypeError), match=name):
             small(**{name: torch.ones(shape, dtype=torch.int64 if name == "lengths" else torch.float64)})
 
-    @pytest.mark.parametrize(("name", "shape"), [("parents", (2, 4)), ("lefts", (3, 3)), ("rank_spans", (4, 4, 2))])
-    def test_low_rank_wrong_shape_raises_error_with_tensor_name(self, name: str, shape: tuple[int, ...]) -> None:
-        with pytest.raises((ShapeError, TypeError), match=name):
+    @pytest.mark.parametrize(
+        ("name", "shape", "named"),
+        [
+            ("parents", (2, 4), "parents|lefts"),  # a rank of 4 is valid on its own, but not with these lefts
+            ("lefts", (3, 3), "lefts"),
+            ("rank_spans", (4, 4, 2), "rank_spans"),
+        ],
+    )
+    def test_low_rank_wrong_shape_raises_error_with_tensor_name(
+        self, name: str, shape: tuple[int, ...], named: str
+    ) -> None:
+        with pytest.raises((ShapeError, TypeError), match=named):
             small_low_rank(**{name: torch.ones(shape, dtype=torch.float64)})
 
     def test_value_not_shaped_like_marginals_raises(self) -> None:

@@ -50,7 +50,7 @@ from catena.structure.semirings import Semiring
 from catena.structure.tensors import uniform_numbers
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Alignment(SemiringDistribution):
     """Distribution over alignments of a source of ``s`` positions with a target of ``t`` positions.
 

@@ -90,7 +90,7 @@ class PairConstraint:
         return changed
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class OneToOneAlignment(SemiringDistribution):
     """Distribution over monotone one-to-one alignments of ``s`` source positions with ``t`` target positions.
 

@@ -3,7 +3,7 @@
 An alignment is a path over the grid of points ``(i, j)``, the numbers of consumed source and target positions. It
 starts at (0, 0). A *substitution* consumes one position of each, an *insertion* one of the target, a *deletion* one of
 the source. Points with the same ``i + j`` form a diagonal: a path visits at most one of them, and they only depend on
-earlier diagonals.
+earlier diagonals. Tested in tests/structure/test_alignment_one_to_one.py and tests/structure/test_alignment.py.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
         chain.log_partition()
 
 ``"auto"`` (the default) uses a kernel where one exists for the method, device and dtype. ``"kernels"`` raises if there
-is none. ``"reference"`` never uses one.
+is none. ``"reference"`` never uses one. Tested in tests/structure/test_base.py.
 """
 
 from __future__ import annotations

@@ -35,6 +35,7 @@ from catena.shapes import broadcast_shapes, can_read_values, can_use_control_flo
 from catena.structure.checks import check_count, check_generator
 from catena.structure.semirings import KBestSemiring, LogSemiring, MaxSemiring, SamplingSemiring, Semiring
 from catena.structure.tensors import (
+    describe_fields,
     expand_row_mask,
     fill_invalid_rows,
     map_tensors,
@@ -66,7 +67,7 @@ class TopK(NamedTuple):
 
     scores: Float[Tensor, "n *batch"]
     """``[r]`` is the score of the structure of rank r."""
-    structures: Int[Tensor, "n *batch ..."]
+    structures: Int[Tensor, "n ..."]
     """``[r]`` is the structure of rank r."""
 
 
@@ -96,6 +97,9 @@ class StructuredDistribution(ABC):
 
     ranks: ClassVar[tuple[int, ...]]
     """For each tensor of :meth:`score_tensors`, its number of axes after the batch axes."""
+
+    def __repr__(self) -> str:
+        return describe_fields(self)
 
     # --- what a subclass defines ----------------------------------------------------------------------------
 
@@ -183,7 +187,7 @@ class StructuredDistribution(ABC):
         scores = torch.where(scores == NEG_INF, NEG_INF, self.score(structures))
         return TopK(torch.where(spoiled, torch.nan, scores), fill_invalid_rows(structures, spoiled, 1))
 
-    def _best_first(self, structures: Int[Tensor, "k *batch ..."], found: Int[Tensor, "..."]) -> TopK:
+    def _best_first(self, structures: Int[Tensor, "k ..."], found: Int[Tensor, "..."]) -> TopK:
         """Structures of a kernel with their scores; ``found`` is the number of structures in each row of the batch."""
         ranks = torch.arange(len(structures), device=found.device).reshape(-1, *(1 for _ in self.batch_shape))
         there = ranks < found.reshape(self.batch_shape)

@@ -34,7 +34,7 @@ from catena.structure.semirings import Semiring
 from catena.structure.tensors import uniform_numbers
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LinearChain(SemiringDistribution):
     """Distribution over sequences of ``k`` tags (linear-chain CRF or HMM posterior).
 

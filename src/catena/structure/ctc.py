@@ -54,7 +54,7 @@ class FrameConstraint:
         return FrameConstraint(self.labels & other.labels)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class CTC(SemiringDistribution):
     """Distribution over labelings of ``t`` frames with ``v`` labels that collapse to a given target.
 

@@ -19,20 +19,17 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from catena._lazy import LazyModule
 from catena.errors import ShapeError
-from catena.kernels.edits.ops import diverges, log_sum
+from catena.kernels.edits.ops import best_edits, best_targets, diverges, log_sum
 from catena.numerics import NEG_INF
 from catena.shapes import as_int64, can_read_values, checked_lengths, mask_from_lengths
 from catena.structure.checks import check_floating, check_tensors, set_lengths
-
-_kernels = LazyModule("catena.kernels.edits.cpu")
-_search = LazyModule("catena.kernels.edits.cpu_search")
+from catena.structure.tensors import describe_fields
 
 DELETE, INSERT, SUBSTITUTE = 0, 1, 2
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class EditLattice:
     """Distributions p(y | x) over the target strings of a batch of source strings.
 
@@ -59,6 +56,9 @@ class EditLattice:
         check_floating(self._scores)
         self._check_shapes()
         set_lengths(self, {"lengths": self.substitute.shape[1]}, {"end": 1})
+
+    def __repr__(self) -> str:
+        return describe_fields(self)
 
     def _check_shapes(self) -> None:
         shape = tuple(self.substitute.shape)
@@ -157,18 +157,13 @@ class EditLattice:
         sub, ins, dele, end, length = self._row(r)
         if _has_nan(ins[: length + 1], sub[:length], dele[:length], end):
             return [], False
-        beta = np.empty((length + 1, len(end)))
-        if not _kernels.following(sub, ins, dele, end, length, beta):
-            raise diverges(r)
         room = 2 * length + 10 if most is None else most
-        found, lengths, scores = np.empty(n * room, np.int64), np.empty(n, np.int64), np.empty(n)
-        sizes = (length, n, max(width, n), room)
-        count, dropped = _search.strings(sub, ins, dele, end, beta, *sizes, found, lengths, scores)
-        listed = [
-            EditTarget(tuple(found[k * room : k * room + lengths[k]].tolist()), float(scores[k] - beta[0, 0]))
-            for k in range(count)
-        ]
-        return listed, count == n and bool(dropped <= scores[n - 1])
+        found = best_targets((sub, ins, dele, end), length, n, max(width, n), room)
+        if found is None:
+            raise diverges(r)
+        listed, dropped = found
+        targets = [EditTarget(ids, log_prob) for log_prob, ids in listed]
+        return targets, len(targets) == n and dropped <= targets[-1].log_prob
 
     def align(self, r: int, target: Sequence[int]) -> list[int] | None:
         """The edits of the best way to write a target for one source.
@@ -192,9 +187,7 @@ class EditLattice:
         read = ins[: length + 1, before[:-1], y], sub[:length, before[:-1], y], dele[:length, before]
         if _has_nan(*read):
             return None
-        edits = np.empty(length + len(y), np.int64)
-        count = _kernels.best_edits(sub, ins, dele, y, length, edits)
-        return None if count < 0 else edits[:count].tolist()
+        return best_edits((sub, ins, dele, end), y, length)
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ from catena.structure.spans import chart_of_tree, in_preorder, spans_inside, spa
 from catena.structure.tensors import uniform_numbers
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LowRankPCFG(SemiringDistribution):
     """Distribution over the parses of a sentence by low-rank binary rules, and over the ranks of the rules.
 

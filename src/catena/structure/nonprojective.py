@@ -28,7 +28,7 @@ from catena.structure.dependency import ArcConstraint, DependencyDistribution
 from catena.structure.tensors import random_seeds, uniform_like
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class NonProjectiveTree(DependencyDistribution):
     """Distribution over all dependency trees of a sentence, projective or not.
 

@@ -1,7 +1,7 @@
 """Reference implementation of the search for the best and the k best non-projective trees.
 
 It processes one sentence at a time, in Python. Arguments and results are the same as in
-:mod:`catena.kernels.dependency.ops_nonprojective`.
+:mod:`catena.kernels.dependency.ops_nonprojective`. Tested in tests/kernels/test_arborescence.py.
 """
 
 from __future__ import annotations

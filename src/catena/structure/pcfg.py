@@ -42,7 +42,7 @@ from catena.structure.spans import chart_of_tree, gather_spans, spans_inside, sp
 from catena.structure.tensors import uniform_numbers
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class PCFG(SemiringDistribution):
     """Distribution over the parses of a sentence by binary rules (a PCFG posterior or a CRF parser).
 

@@ -27,7 +27,7 @@ from catena.structure.semirings import Semiring
 from catena.structure.tensors import uniform_numbers
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ProjectiveTree(DependencyDistribution, SemiringDistribution):
     """Distribution over projective dependency trees: no two arcs cross.
 

@@ -28,7 +28,7 @@ from catena.structure.semirings import Semiring
 from catena.structure.tensors import uniform_numbers
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SemiMarkov(SemiringDistribution):
     """Distribution over segmentations into segments of at most ``m`` positions with one of ``k`` labels.
 

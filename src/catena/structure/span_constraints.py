@@ -2,6 +2,8 @@
 
 A constraint holds masks, **True = allowed**. Combine two by ``&``. A required bracket forbids the spans that cross it.
 That is equivalent, because a binary tree without crossing spans contains every span it could contain.
+
+Tested in tests/structure/test_tree.py and tests/structure/test_pcfg.py.
 """
 
 from __future__ import annotations

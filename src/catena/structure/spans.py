@@ -3,6 +3,8 @@
 A tree over ``n`` words has ``2 n - 1`` rows ``(first, last, label)``, both words included, in *preorder*: a span before
 its children, the left child before the right. It is padded to ``2 t - 1`` rows with -1. The left child of row ``r`` is
 row ``r + 1``. The right child comes after all ``2 w - 1`` rows of the left child, whose width is ``w``.
+
+Tested in tests/structure/test_pcfg.py and tests/structure/test_tree.py.
 """
 
 from __future__ import annotations

@@ -138,3 +138,16 @@ def random_seeds(*shape: int, generator: torch.Generator | None) -> Int[Tensor, 
     if generator is None:  # as above
         return torch.randint(2**62, shape)
     return torch.randint(2**62, shape, generator=generator)
+
+
+def describe_fields(value: Any) -> str:
+    """The class of a dataclass and its fields that are not None, with the dtype and shape of each tensor."""
+    found = {field.name: getattr(value, field.name) for field in fields(value)}
+    shown = ", ".join(f"{name}={_describe(part)}" for name, part in found.items() if part is not None)
+    return f"{type(value).__name__}({shown})"
+
+
+def _describe(value: Any) -> str:
+    if isinstance(value, Tensor):
+        return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
+    return type(value).__name__ if is_dataclass(value) else repr(value)

@@ -29,7 +29,7 @@ from catena.structure.spans import at_span, chart_of_tree, spans_inside, spans_o
 from catena.structure.tensors import uniform_numbers
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SpanTree(SemiringDistribution):
     """Distribution over binary trees whose spans have one of ``k`` labels.
 

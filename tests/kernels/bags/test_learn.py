@@ -9,7 +9,13 @@ import numpy as np
 import pytest
 
 from catena.kernels.bags import reference
-from catena.kernels.bags.cpu_learn import count_texts, learn_texts, score_texts
+from catena.kernels.bags.cpu_learn import (
+    add_products,
+    add_transposed_products,
+    count_texts,
+    learn_texts,
+    score_texts,
+)
 from tests.oracle import losses as oracle
 
 LOSSES = {"cross_entropy": 0, "hinge": 1, "squared_error": 2, "perceptron": 3}
@@ -207,3 +213,18 @@ def objective(x: np.ndarray, y: np.ndarray, weights: np.ndarray, bias: np.ndarra
     scores = (bias + x @ weights).astype(np.float64)
     log_z = np.logaddexp.reduce(scores, axis=1)
     return float((log_z - scores[np.arange(len(y)), y]).mean() + l2 / 2 * (weights.astype(np.float64) ** 2).sum())
+
+
+def test_products_equal_those_of_matrices() -> None:
+    rng = np.random.default_rng(0)
+    x = np.zeros((len(ROWS), F))
+    values = rng.normal(size=len(IDS)).astype(np.float32)
+    np.add.at(x, (np.repeat(np.arange(len(ROWS)), np.diff(FIRST)), IDS), values)
+    weights, gradients = rng.normal(size=(F, K)), rng.normal(size=(len(ROWS), K))
+    fast, slow, sums = np.ones((len(ROWS), K)), np.ones((len(ROWS), K)), np.ones((F, K))
+    add_products(IDS, FIRST, values, weights, fast)
+    reference.add_products(IDS, FIRST, values, weights, slow)
+    add_transposed_products(IDS, FIRST, values, gradients, sums)
+    assert np.allclose(fast, 1 + x @ weights)
+    assert np.allclose(slow, fast)
+    assert np.allclose(sums, 1 + x.T @ gradients)

@@ -1,1 +1,4 @@
-"""Alignments by substitutions, insertions and deletions."""
+"""Alignments by substitutions, insertions and deletions.
+
+Tested in tests/kernels/test_alignment.py and tests/structure/test_alignment.py.
+"""

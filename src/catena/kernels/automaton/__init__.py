@@ -1,1 +1,1 @@
-"""Weighted automata: distances, composition, determinization, minimization."""
+"""Weighted automata: distances, composition, determinization, minimization. Tested in tests/structure/automaton."""

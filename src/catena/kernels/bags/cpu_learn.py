@@ -14,10 +14,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import boolean, float32, int64
+from numba import boolean, float32, int64, types, uint8
 
 from catena.kernels.bags.reference import COUNTS, CROSS_ENTROPY, HINGE, LOG, PERCEPTRON
-from catena.kernels.common.jit import FLOATS, FLOATS2, INTS, LONGS, jit_inline, lazy_jit, types, uint8
+from catena.kernels.common.jit import DOUBLES2, FLOATS, FLOATS2, INTS, LONGS, jit_inline, lazy_jit
 
 _MARKS = types.Array(uint8, 2, "C")
 _FAST = frozenset({"reassoc", "contract", "nsz", "arcp"})
@@ -233,6 +233,24 @@ def score_texts(ids: Any, first: Any, values: int, weights: Any, bias: Any, scor
     """``scores[i, q]`` is the score of class q for row i."""
     for i in range(len(first) - 1):
         _score(ids, first[i], first[i + 1], values, weights, bias, scores[i])
+
+
+@lazy_jit(INTS, LONGS, FLOATS, DOUBLES2, DOUBLES2)
+def add_products(ids: Any, first: Any, values: Any, weights: Any, scores: Any) -> None:
+    """Add X W to ``scores``; row i of X has ``values[j]`` at ``ids[j]`` for j from ``first[i]`` to ``first[i + 1]``."""
+    for i in range(len(first) - 1):
+        for j in range(first[i], first[i + 1]):
+            for q in range(scores.shape[1]):
+                scores[i, q] += values[j] * weights[ids[j], q]
+
+
+@lazy_jit(INTS, LONGS, FLOATS, DOUBLES2, DOUBLES2)
+def add_transposed_products(ids: Any, first: Any, values: Any, gradients: Any, sums: Any) -> None:
+    """Add Xᵀ G to ``sums``, with X as in :func:`add_products`."""
+    for i in range(len(first) - 1):
+        for j in range(first[i], first[i + 1]):
+            for q in range(sums.shape[1]):
+                sums[ids[j], q] += values[j] * gradients[i, q]
 
 
 @lazy_jit(INTS, LONGS, INTS)

@@ -85,6 +85,15 @@ def score_texts(
         scores[i] = bias + x.astype(weights.dtype) @ weights[own]
 
 
+def add_products(
+    ids: np.ndarray, first: np.ndarray, values: np.ndarray, weights: np.ndarray, scores: np.ndarray
+) -> None:
+    """Add X W to ``scores``; row i of X has ``values[j]`` at ``ids[j]`` for j from ``first[i]`` to ``first[i + 1]``."""
+    for i in range(len(first) - 1):
+        own = slice(first[i], first[i + 1])
+        scores[i] += values[own].astype(weights.dtype) @ weights[ids[own]]
+
+
 def loss_gradient(loss: int, scores: np.ndarray, gold: int, smoothing: float) -> tuple[float, np.ndarray]:
     """The loss of a text with one gold class, and its gradient with respect to the scores."""
     k = len(scores)

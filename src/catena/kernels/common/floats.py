@@ -3,6 +3,8 @@
 A number of unbounded range is a pair (m, e) that stands for m 2ᵉ, with a float m and an integer e. Sums and products of
 such pairs are as exact as those of floats, at any magnitude, and need neither ``exp`` nor ``log``. In log space a
 number of 10⁴ nats is known to 10⁻¹² only.
+
+Tested in tests/kernels/test_floats.py and tests/kernels/test_wide_numbers.py.
 """
 
 from __future__ import annotations

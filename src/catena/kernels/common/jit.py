@@ -9,14 +9,17 @@ compiles a kernel for float32 and for float64 and takes letters:
 
 ``1``, ``2``, ``3`` and so on are arrays of the kernel's dtype with that many axes; ``i1``, ``d1``, ``b1`` are arrays
 of int64, float64 and booleans, ``c1`` and ``u1`` of int8 and uint8; ``f``, ``d``, ``i`` and ``b`` are scalars. All
-arrays are contiguous.
+arrays are contiguous. Tested in tests/kernels/test_jit.py, tests/kernels/test_four_rows.py and
+tests/kernels/test_vector_math.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from functools import cache
-from typing import Any
+from types import FunctionType
+from typing import Any, cast
+from zlib import crc32
 
 import numpy as np
 from numba import boolean, float32, float64, int8, int32, int64, njit, types, uint8, uint64
@@ -57,13 +60,14 @@ def lazy_jit(
 
     def decorate(loop: Callable[..., Any]) -> Callable[..., Any]:
         @cache
-        def ready() -> Callable[..., Any]:
+        def ready() -> Any:
             return _kept(loop, arguments, options)
 
         def call(*values: Any) -> Any:
             return ready()(*values)
 
-        call.compiled = ready  # type: ignore[attr-defined]
+        # Without Numba's check of argument types, which takes 0.1 µs and more: other types end the process.
+        call.entry_point = lambda: next(iter(ready().overloads.values())).entry_point  # type: ignore[attr-defined]
         call.__doc__ = loop.__doc__
         call.__name__ = loop.__name__
         return call
@@ -96,7 +100,20 @@ def _compile(
 ) -> Callable[..., None]:
     signature = types.void(*(_type(shape, _REALS[dtype]) for shape in shapes))
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": set(fastmath) or False}
-    return _kept(loop, signature, options)
+    return _kept(_named_after(loop, signature), signature, options)
+
+
+def _named_after(loop: Callable[..., None], signature: Any) -> Callable[..., None]:
+    """The same loop under a name of its own for each signature, so that each has its own files on the disk.
+
+    Numba keeps the list of the signatures of a name in one file. If two processes compile two of them at the same time,
+    the list may lead to the code of the other, and every later call fails.
+    """
+    plain = cast(FunctionType, loop)
+    own = FunctionType(plain.__code__, plain.__globals__, plain.__name__, plain.__defaults__, plain.__closure__)
+    own.__qualname__ = f"{plain.__qualname__}_{crc32(str(signature).encode()):08x}"
+    own.__module__ = plain.__module__
+    return own
 
 
 def _kept(loop: Callable[..., Any], signature: Any, options: dict[str, Any]) -> Callable[..., Any]:

@@ -2,7 +2,7 @@
 serve.
 
 Numba's own ``prange`` is not used: its thread layers abort the process when two Python threads or a forked
-child call into them, as data loaders do.
+child call into them, as data loaders do. Tested in tests/kernels/test_chain_kernels.py and tests/kernels/test_pcfg.py.
 """
 
 from __future__ import annotations

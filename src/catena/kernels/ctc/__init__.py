@@ -1,1 +1,1 @@
-"""Connectionist temporal classification."""
+"""Connectionist temporal classification. Tested in tests/structure/test_ctc.py."""

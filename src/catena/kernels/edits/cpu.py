@@ -24,9 +24,7 @@ from numba import int64, njit
 
 from catena.kernels.common.floats import log_add
 from catena.kernels.common.jit import DOUBLES, DOUBLES2, DOUBLES3, DOUBLES4, LONGS, LONGS2, lazy_jit
-
-LEAST = 1e-12
-"""A pivot at or below this counts as 0: the series diverges."""
+from catena.kernels.edits.reference_search import LEAST_PIVOT
 
 
 @njit(nogil=True)
@@ -38,7 +36,7 @@ def _factor(ins: Any, lu: Any) -> bool:
             lu[p, q] = -np.exp(ins[p + 1, q])
         lu[p, p] += 1.0
     for k in range(v):
-        if not lu[k, k] > LEAST:
+        if not lu[k, k] > LEAST_PIVOT:
             return False
         for i in range(k + 1, v):
             factor = lu[i, k] / lu[k, k]

@@ -14,9 +14,7 @@ from numba import int64, njit
 
 from catena.kernels.common.floats import log_add
 from catena.kernels.common.jit import DOUBLES, DOUBLES2, DOUBLES3, LONGS, lazy_jit
-
-_BAND = 40.0
-"""Nats below the best place of the source that still count for a beginning."""
+from catena.kernels.edits.reference_search import BAND
 
 
 @njit(nogil=True)
@@ -29,7 +27,7 @@ def _rested(raw: Any, dele: Any, p: int, n: int, low: int, alpha: Any) -> int:
             alpha[i] = log_add(alpha[i], alpha[i - 1] + dele[i - 1, p])
         top = max(top, alpha[i])
     high = n
-    while high > low and alpha[high] < top - _BAND:
+    while high > low and alpha[high] < top - BAND:
         high -= 1
     return high
 
@@ -60,7 +58,7 @@ def _first_within(raw: Any, low: int, n: int) -> int:
     top = -np.inf
     for i in range(low, n + 1):
         top = max(top, raw[i])
-    while low < n and raw[low] < top - _BAND:
+    while low < n and raw[low] < top - BAND:
         low += 1
     return low
 

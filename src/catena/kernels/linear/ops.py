@@ -13,6 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from catena.accelerators import can_skip_kernels
+from catena.kernels.common.ops import is_plain
 from catena.kernels.common.threads import in_row_blocks
 from catena.kernels.top_k.ops import MAX_K, MIN_WIDTH
 
@@ -73,6 +74,37 @@ class PackedLinear:
         """
         n_panels, _, wide = self.panels.shape
         return find_top_log_probs(x, self.panels, widen_bias(bias, self.v, n_panels * wide), k)
+
+
+class CachedLinear:
+    """x wᵀ + bias with a packed copy of the weights where that is faster, else by torch.
+
+    The copy is made at the first such product, and again after the weights have changed.
+    """
+
+    def __init__(self) -> None:
+        self._packed: PackedLinear | None = None
+
+    @staticmethod
+    def suits(x: Float[Tensor, "*n d_in"], weight: Tensor) -> bool:
+        """Whether a packed copy is faster."""
+        plain = type(weight) in (Tensor, torch.nn.Parameter)
+        return plain and x.numel() > 0 and is_plain() and PackedLinear.suits(x.flatten(0, -2)[:MAX_ROWS], weight)
+
+    def __call__(
+        self,
+        x: Float[Tensor, "*n d_in"],
+        weight: Float[Tensor, "d_out d_in"],
+        bias: Float[Tensor, " d_out"] | None = None,
+    ) -> Float[Tensor, "*n d_out"]:
+        if not self.suits(x, weight):
+            return torch.nn.functional.linear(x, weight, bias)
+        if self._packed is None or self._packed.made_of != _mark(weight) or self._packed.weight.shape != weight.shape:
+            self._packed = PackedLinear(weight)  # it keeps the weight, so that no other one can begin at its address
+        parts = [self._packed(part) for part in x.flatten(0, -2).split(MAX_ROWS)]
+        y = parts[0] if len(parts) == 1 else torch.cat(parts)
+        y = y if bias is None else y.add_(bias)
+        return y.view(*x.shape[:-1], y.shape[-1])
 
 
 def can_find_top(n: int, v: int, k: int) -> bool:

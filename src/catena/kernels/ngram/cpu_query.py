@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import int64, njit, types, uint8
+from numba import carray, int64, njit, types, uint8
 from numba.extending import intrinsic
 
-from catena.kernels.common.jit import FLOATS, INTS, KEYS, LONGS, jit_function, jit_inline, lazy_jit
+from catena.kernels.common.jit import FLOATS, INTS, LONGS, jit_function, jit_inline, lazy_jit
 from catena.kernels.ngram.cpu_text import KINDS, LETTER, MAYBE, blank_width, find_slot, hash_bytes, word_end
 
 _DENSE = 4
@@ -141,7 +141,17 @@ def _prefetch(_: Any, array: Any, index: Any) -> Any:
     return types.void(array, types.uint64), codegen
 
 
+def _pointer(_: Any, address: Any, like: Any) -> Any:
+    """An address as a pointer to numbers of the same type as ``like``."""
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
+
+    return types.CPointer(like)(types.int64, like), codegen
+
+
 prefetch: Any = intrinsic(_prefetch)
+pointer: Any = intrinsic(_pointer)
 _LANES = 32
 """Sentences that are walked side by side: while one waits for memory, the others go on."""
 
@@ -338,15 +348,27 @@ def _sum_pieces(histories: Any, histories_f: Any, slots: Any, slots_f: Any, ids:
     return total
 
 
-@lazy_jit(types.Bytes(uint8, 1, "C"), KEYS, INTS, INTS, INTS, int64, int64, int64, int64, int64)
-def score_text(
-    data: Any, keys: Any, values: Any, histories: Any, slots: Any, unknown: int, begin: int, end: int, memory: int,
-    flat: int,
-) -> float:  # fmt: skip
-    """The log-probability of one sentence of UTF-8 between ``begin`` and ``end``; line ends are whitespace.
+@lazy_jit(types.Bytes(uint8, 1, "C"), int64)
+def score_text(data: Any, address: int) -> float:
+    """The log-probability of one sentence of UTF-8; line ends are whitespace.
 
-    One call with few arrays, since calling a kernel takes as long as the scores of a few words.
+    Reading an array argument takes as long as scoring a word, so the arrays are given by one address.
+
+    Args:
+        data: the sentence.
+        address: of eight int64 (address and size of the hashes of words, the id of each, histories and slots), and of
+            the ids of unknown words, begin and end, the number of words of a history, and whether the model is flat.
     """
+    fields = carray(pointer(address, np.int64(0)), 13)
+    keys = carray(pointer(fields[0], np.uint64(0)), fields[1])
+    values = carray(pointer(fields[2], np.int32(0)), fields[3])
+    histories = carray(pointer(fields[4], np.int32(0)), fields[5])
+    slots = carray(pointer(fields[6], np.int32(0)), fields[7])
+    unknown = fields[8]
+    begin = fields[9]
+    end = fields[10]
+    memory = fields[11]
+    flat = fields[12]
     histories_f = histories.view(np.float32)
     slots_f = slots.view(np.float32)
     size = len(data)

@@ -1,1 +1,1 @@
-"""One-to-one alignments."""
+"""One-to-one alignments. Tested in tests/structure/test_alignment_one_to_one.py."""

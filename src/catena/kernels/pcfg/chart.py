@@ -127,14 +127,6 @@ class PCFGRules(ABC):
     def begin(self, chart: PCFGChart) -> None:
         """The weights of words are known."""
 
-    def fill(self, chart: PCFGChart, suspect: np.ndarray) -> bool:
-        """Compute the weights of all spans in one call, if that is possible; returns whether it was."""
-        return False
-
-    def empty(self, chart: PCFGChart) -> bool:
-        """Compute the gradients of all spans in one call, if that is possible; returns whether it was."""
-        return False
-
     @abstractmethod
     def sums(self, chart: PCFGChart, w: int) -> tuple[Tensor, Any]:
         """The sums over rules and splits for the spans of ``w + 1`` words, and the exponents that go with them."""
@@ -224,11 +216,10 @@ class PCFGChart:
         rules.begin(self)
         fixed = (self.own.numpy(), self.own_e.numpy(), layout.place, layout.lengths)
         results = (self.chart.numpy(), self.e.numpy(), suspect.numpy())
-        if not rules.fill(self, suspect.numpy()):
-            for w in range(1, len(layout.blocks)):
-                sums, most = rules.sums(self, w)
-                self._close(w, sums.numpy(), most, fixed, results)
-                rules.closed(self, w)
+        for w in range(1, len(layout.blocks)):
+            sums, most = rules.sums(self, w)
+            self._close(w, sums.numpy(), most, fixed, results)
+            rules.closed(self, w)
         total = (self.roots * self.on_top()).sum(-1)
         long, rows, _, _ = layout.tops
         log_z = total.log() + self.shift
@@ -256,10 +247,9 @@ class PCFGChart:
         self.by_words[words] = by_top[alone, n:]
         rules.begin_back(self)
         fixed = [x.numpy() for x in (self.gradients, self.chart, self.e, self.own, self.own_e)]
-        if not rules.empty(self):
-            for w in range(len(layout.blocks) - 1, 0, -1):
-                onward = self._open(w, rules.exponents(self, w), fixed)
-                rules.back(self, w, onward)
+        for w in range(len(layout.blocks) - 1, 0, -1):
+            onward = self._open(w, rules.exponents(self, w), fixed)
+            rules.back(self, w, onward)
         rules.words_back(self)
         return by_top * on_top
 

@@ -14,18 +14,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from catena.kernels.common.ops import is_plain
+from catena.kernels.common.ops import as_lengths, is_plain
 from catena.kernels.common.sums import RowSums
 from catena.kernels.pcfg.chart import PCFGProblem
 from catena.kernels.pcfg.cpu_logs import dense_log_rows, low_rank_log_rows
 from catena.kernels.pcfg.reference import log_partition_reference, low_rank_log_partition_reference
 from catena.kernels.pcfg.rules import DenseRules, LowRankRules
+from catena.kernels.pcfg.small import SmallChart
 from catena.kernels.pcfg.solve import (
+    KEEP_ALL,
     Gradients,
     KeptChart,
     Solved,
     SolveKind,
     build_problem,
+    count_numbers,
     solve_inside,
     solve_outside,
 )
@@ -58,17 +61,29 @@ def _sum_or_keep(
     """log Z of every row; the tables of a small batch are kept for the gradient, which takes half the time then."""
     arguments = (words, *rules, roots, spans, lengths)
     if is_plain() and sums.needs_grad(*arguments):
-        with torch.no_grad():
-            kept = KeptChart.solve(build_problem(words, rules, roots, spans, lengths), kind)
+        kept = _keep(kind, words, rules, roots, spans, lengths)
         if kept is not None:
             found: Tensor = _LogZOfChart.apply(sums, kept, *arguments)
             return found
     return sums.log_partition(*arguments)
 
 
+def _keep(
+    kind: SolveKind, words: Tensor, rules: tuple[Tensor, ...], roots: Tensor, spans: Tensor | None, lengths: Tensor
+) -> SmallChart | KeptChart | None:
+    """The tables of a small batch; None if it is large or needs the general program."""
+    b, t, p = words.shape
+    if b * count_numbers(t, rules[0].shape[1], p) > KEEP_ALL:
+        return None
+    if kind is DENSE and len(rules[0]) == 1 and len(roots) in (1, b):
+        return SmallChart.solve(words, rules[0], roots, spans, as_lengths(lengths, t))
+    with torch.no_grad():
+        return KeptChart.solve(build_problem(words, rules, roots, spans, lengths), kind)
+
+
 class _LogZOfChart(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, sums: RowSums, kept: KeptChart, *arguments: Tensor | None) -> Tensor:
+    def forward(ctx: Any, sums: RowSums, kept: SmallChart | KeptChart, *arguments: Tensor | None) -> Tensor:
         ctx.sums = sums
         ctx.kept = kept
         ctx.constants = {}
@@ -81,7 +96,9 @@ class _LogZOfChart(torch.autograd.Function):
         if torch.is_grad_enabled() or not is_plain():
             return None, None, *ctx.sums.back_log_z(ctx, grad)
         scores = ctx.saved_tensors[:-1]
-        return None, None, *_like_scores(ctx.kept.gradients(grad), scores), None
+        found = ctx.kept.gradients(grad)
+        found = _like_scores(found, scores) if isinstance(found, Gradients) else found
+        return None, None, *found, None
 
 
 def _parse_sums(name: str, reference: Callable[..., Tensor], kind: SolveKind, n_rules: int) -> RowSums:

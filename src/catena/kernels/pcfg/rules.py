@@ -13,16 +13,12 @@ from catena.kernels.pcfg.cpu import add_words, backward_words, merge_back, merge
 
 
 class DenseRules(PCFGRules):
-    """``rules[g, a, b, c]``; all the matrices here have the parent ``a`` on their last axis.
-
-    With ``keep``, the way down finds the pairs of the way up, and sums the gradients of rules over all widths together.
-    """
+    """``rules[g, a, b, c]``; all the matrices here have the parent ``a`` on their last axis."""
 
     def __init__(self, problem: PCFGProblem, layout: ChartLayout, signs_only: bool = False, keep: bool = False) -> None:
         (rules,) = problem.rules
         g, self.n, self.s = rules.shape[:3]
         self.layout = layout
-        self.keep = keep and g == 1
         self.p = self.s - self.n
         if signs_only:
             weights = (rules > -torch.inf).double().flatten(2)
@@ -41,42 +37,13 @@ class DenseRules(PCFGRules):
         words = chart.words
         n = self.n
         layout = self.layout
-        self.word_left = self._of_words(words, self.left).view(-1, n, n)
-        self.word_right = self._of_words(words, self.right).view(-1, n, n)
-        self.word_both = self._of_words(words, self.both).view(-1, self.p, n)
+        self.word_left = layout.times(0, words, self.left).view(-1, n, n)
+        self.word_right = layout.times(0, words, self.right).view(-1, n, n)
+        self.word_both = layout.times(0, words, self.both).view(-1, self.p, n)
         tensors = (chart.chart, words, chart.e, self.word_left, self.word_right, self.word_both)
         arrays = [x.numpy() for x in tensors]
         self.for_words = (*arrays, layout.place, layout.lengths)
         self.for_spans = (arrays[0], arrays[2], layout.place, layout.lengths)
-        if self.keep:
-            self.first = layout.blocks[3][0] if len(layout.blocks) > 3 else layout.rows
-            self.all_pairs = torch.empty(layout.rows - self.first, n * n, dtype=torch.float64)
-            self.all_most = np.empty(layout.rows, np.int64)
-            self.by_parent = self.spans[0].T.contiguous().numpy()
-
-    def fill(self, chart: PCFGChart, suspect: np.ndarray) -> bool:
-        if not self.keep:
-            return False
-        from catena.kernels.pcfg.cpu_kept import fill_chart
-
-        fixed = (*self.for_words, self.by_parent, chart.own.numpy(), chart.own_e.numpy(), self.first)
-        results = (self.all_pairs.numpy(), self.all_most, suspect)
-        self.layout.each(lambda low, high: fill_chart(*fixed, low, high, *results), self._work())
-        return True
-
-    def empty(self, chart: PCFGChart) -> bool:
-        if self.all_onward is None:
-            return False
-        from catena.kernels.pcfg.cpu_kept import empty_chart
-
-        fixed = (*self.for_words, self.by_parent, chart.own.numpy(), chart.own_e.numpy())
-        results = (self.all_most, self.all_onward.numpy(), *self.results)
-        self.layout.each(lambda low, high: empty_chart(*fixed, low, high, *results), 2 * self._work())
-        return True
-
-    def _work(self) -> int:
-        """The approximate number of multiplications of the way up."""
-        return self.layout.rows * self.n**2 * (self.n + self.layout.t)
 
     def sums(self, chart: PCFGChart, w: int) -> tuple[Tensor, Any]:
         pairs, most = self._pairs(w)
@@ -91,9 +58,7 @@ class DenseRules(PCFGRules):
         """Nothing is kept of a span but its weights."""
 
     def begin_back(self, chart: PCFGChart) -> None:
-        if not self.keep:
-            self.begin(chart)
-        self.all_onward = torch.empty(self.layout.rows, self.n, dtype=torch.float64) if self.keep else None
+        self.begin(chart)
         self.by_spans = torch.zeros_like(self.spans)
         self.spans_back = self.spans.transpose(1, 2)
         self.by_word_left = torch.zeros_like(self.word_left)
@@ -127,12 +92,6 @@ class DenseRules(PCFGRules):
     def words_back(self, chart: PCFGChart) -> None:
         layout = self.layout
         words = chart.words
-        if self.all_onward is not None:
-            from catena.kernels.pcfg.cpu_kept import add_product
-
-            by_parent = torch.zeros(self.n, self.n**2, dtype=torch.float64)
-            add_product(self.all_onward[self.first :].numpy(), self.all_pairs.numpy(), by_parent.numpy())
-            self.by_spans[0] += by_parent.T
         self.by_left, self.by_right, self.by_both = (torch.zeros_like(x) for x in (self.left, self.right, self.both))
         pieces = (
             (self.by_word_left, self.left, self.by_left),
@@ -140,30 +99,8 @@ class DenseRules(PCFGRules):
             (self.by_word_both, self.both, self.by_both),
         )
         for by_word, matrix, by_matrix in pieces:
-            if self.keep:
-                self._words_back_alone(chart, by_word.flatten(1), matrix[0], by_matrix[0])
-                continue
             chart.by_words += layout.times(0, by_word.flatten(1), matrix.transpose(1, 2))
             layout.add_product(0, words, by_word.flatten(1), by_matrix)
-
-    def _of_words(self, words: Tensor, matrices: Tensor) -> Tensor:
-        """Each word times the matrix of its sentence."""
-        if not self.keep:
-            return self.layout.times(0, words, matrices)
-        from catena.kernels.pcfg.cpu_kept import multiply
-
-        found = words.new_empty(len(words), matrices.shape[2])
-        multiply(words.numpy(), matrices[0].numpy(), found.numpy())
-        return found
-
-    def _words_back_alone(self, chart: PCFGChart, by_word: Tensor, matrix: Tensor, by_matrix: Tensor) -> None:
-        """The gradients by words and by a matrix that is the same for all sentences."""
-        from catena.kernels.pcfg.cpu_kept import add_product, multiply_transposed
-
-        by_words = torch.empty_like(chart.by_words)
-        multiply_transposed(by_word.numpy(), matrix.numpy(), by_words.numpy())
-        chart.by_words += by_words
-        add_product(chart.words.numpy(), by_word.numpy(), by_matrix.numpy())
 
     def gradients(self) -> tuple[Tensor, ...]:
         n = self.n

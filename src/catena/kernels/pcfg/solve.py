@@ -77,8 +77,8 @@ class KeptChart:
 
     @classmethod
     def solve(cls, problem: PCFGProblem, kind: SolveKind) -> KeptChart | None:
-        """None where the batch is large, has a score of nan or +inf, or needs log space."""
-        if _count_numbers(problem) * len(problem.words) > KEEP_ALL or _without_wrong_rows(problem)[1] is not None:
+        """None where the batch has a score of nan or +inf, or needs log space."""
+        if _without_wrong_rows(problem)[1] is not None:
             return None
         layout = ChartLayout(problem.lengths, problem.words.shape[1])
         chart = PCFGChart(problem, kind.rules(problem, layout, False, True))
@@ -210,14 +210,13 @@ def _in_logs(problem: PCFGProblem, kind: SolveKind, scale: Tensor, both_ways: bo
 def _chunks(problem: PCFGProblem) -> Iterator[tuple[Tensor, PCFGProblem]]:
     """The rows of the batch in blocks, and the problem of each."""
     b = len(problem.words)
-    each = max(1, AT_ONCE // _count_numbers(problem))
+    _, t, p = problem.words.shape
+    each = max(1, AT_ONCE // count_numbers(t, problem.rules[0].shape[1], p))
     for low in range(0, b, each):
         rows = torch.arange(low, min(low + each, b))
         yield rows, problem if each >= b else problem.take(rows)
 
 
-def _count_numbers(problem: PCFGProblem) -> int:
-    """The size of the tables for one sentence."""
-    _, t, p = problem.words.shape
-    n = problem.rules[0].shape[1]
+def count_numbers(t: int, n: int, p: int) -> int:
+    """The size of the tables for one sentence of ``t`` words, with ``n`` nonterminals and ``p`` preterminals."""
     return t * (4 * n * n + 2 * p * n + 2 * t * n)

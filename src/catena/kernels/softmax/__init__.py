@@ -1,1 +1,1 @@
-"""The likelihood of a softmax layer over many words."""
+"""The likelihood of a softmax layer over many words. Tested in tests/outputs/test_softmax.py."""

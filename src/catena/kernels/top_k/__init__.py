@@ -1,1 +1,1 @@
-"""The k largest of many numbers."""
+"""The k largest of many numbers. Tested in tests/kernels/test_top.py."""

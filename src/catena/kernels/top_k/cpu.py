@@ -1,4 +1,4 @@
-"""The loop of :mod:`catena.kernels.top_k.ops`."""
+"""The compiled loops that find the k largest values of each row."""
 
 from __future__ import annotations
 

@@ -1,1 +1,4 @@
-"""Generation with dilated convolutions, one position after another, with a queue for each layer."""
+"""Generation with dilated convolutions, one position after another, with a queue for each layer.
+
+Tested in tests/kernels/wavenet.
+"""

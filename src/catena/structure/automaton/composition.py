@@ -4,6 +4,8 @@ r"""Composition and intersection of automata.
 
 The second automaton reads what the first one writes. Epsilons are filtered so that each pair of paths is counted once.
 Only pairs of states on some accepting path are kept.
+
+Tested in tests/structure/automaton/test_compose.py and tests/structure/automaton/test_useful.py.
 """
 
 from __future__ import annotations
@@ -20,8 +22,8 @@ from catena.errors import LimitError, ShapeError
 from catena.kernels.common.ops import needs_grad
 from catena.shapes import broadcast_shapes
 from catena.structure.automaton.failures import expand_failures, failed_finals, failure_targets, failure_weights
-from catena.structure.automaton.segments import with_one
-from catena.structure.automaton.topology import IntArray, Topology
+from catena.structure.automaton.segments import IntArray, with_one
+from catena.structure.automaton.topology import Topology
 from catena.structure.automaton.weights import multiply, nonzero
 from catena.structure.automaton.wfsa import EPSILON, Automaton, check_same_semiring
 from catena.structure.backend import can_use_kernels

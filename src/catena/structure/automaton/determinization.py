@@ -17,8 +17,8 @@ from torch import Tensor
 from catena.errors import LimitError
 from catena.structure.automaton.epsilon import join_on_keys, remove_epsilon
 from catena.structure.automaton.rational import connect
-from catena.structure.automaton.segments import Segments, distinct
-from catena.structure.automaton.topology import IntArray, Topology
+from catena.structure.automaton.segments import IntArray, Segments, distinct
+from catena.structure.automaton.topology import Topology
 from catena.structure.automaton.weights import divide, from_numbers, nonzero, numbers
 from catena.structure.automaton.wfsa import EPSILON, Automaton, check_numbers, check_one_machine
 from catena.structure.backend import can_use_kernels

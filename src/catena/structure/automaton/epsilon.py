@@ -19,8 +19,8 @@ from catena.structure.automaton.distance import with_useful_weights
 from catena.structure.automaton.failures import expand_failures
 from catena.structure.automaton.rational import connect, restrict_states
 from catena.structure.automaton.reference import unrolled_weights
-from catena.structure.automaton.segments import Segments, distinct
-from catena.structure.automaton.topology import IntArray, Topology
+from catena.structure.automaton.segments import IntArray, Segments, distinct
+from catena.structure.automaton.topology import Topology
 from catena.structure.automaton.weights import multiply, nonzero
 from catena.structure.automaton.wfsa import EPSILON, Automaton
 

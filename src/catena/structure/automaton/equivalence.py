@@ -16,7 +16,7 @@ from catena.structure.automaton.determinization import determinize, label_pairs
 from catena.structure.automaton.epsilon import remove_epsilon
 from catena.structure.automaton.pushing import damping, push, push_damped
 from catena.structure.automaton.rational import connect, union
-from catena.structure.automaton.topology import IntArray
+from catena.structure.automaton.segments import IntArray
 from catena.structure.automaton.weights import nonzero
 from catena.structure.automaton.wfsa import Automaton, check_numbers, check_one_machine, check_same_semiring
 from catena.structure.semirings import LogSemiring, RealSemiring

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from catena.errors import ShapeError
-from catena.structure.automaton.segments import with_one
-from catena.structure.automaton.topology import IntArray, Topology
+from catena.structure.automaton.segments import IntArray, with_one
+from catena.structure.automaton.topology import Topology
 from catena.structure.automaton.weights import multiply, nonzero
 from catena.structure.automaton.wfsa import EPSILON, FAILURE, Automaton
 

@@ -22,7 +22,8 @@ from catena.kernels.automaton.ops import fold_rows
 from catena.kernels.common.ops import as_int64_array, torch_operator
 from catena.numerics import NEG_INF
 from catena.structure.automaton.distance import useful_distances
-from catena.structure.automaton.topology import ANY_LENGTH, IntArray, Topology
+from catena.structure.automaton.segments import IntArray
+from catena.structure.automaton.topology import ANY_LENGTH, Topology
 from catena.structure.automaton.wfsa import LOG, Automaton
 from catena.structure.backend import use_backend
 from catena.structure.semirings import MaxSemiring

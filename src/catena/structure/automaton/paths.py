@@ -77,7 +77,7 @@ class PathConstraint:
         return {name: mask_scores(name, x, mask) for name, (x, mask) in changed.items() if mask is not None}
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class PathDistribution(StructuredDistribution):
     """Distribution over the accepting paths of an automaton, acyclic or not.
 

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from catena._lazy import LazyModule
 from catena.structure.automaton.failures import expand_failures
-from catena.structure.automaton.topology import IntArray, Topology
+from catena.structure.automaton.segments import IntArray
+from catena.structure.automaton.topology import Topology
 from catena.structure.automaton.weights import nonzero
 from catena.structure.automaton.wfsa import EPSILON, Automaton, check_same_batch, check_same_semiring
 

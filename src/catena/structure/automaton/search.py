@@ -24,7 +24,7 @@ from catena.structure.automaton.failures import expand_failures
 from catena.structure.automaton.path_search import scored_best, scored_paths
 from catena.structure.automaton.paths import PathDistribution
 from catena.structure.automaton.rational import connect, project
-from catena.structure.automaton.topology import IntArray
+from catena.structure.automaton.segments import IntArray
 from catena.structure.automaton.wfsa import (
     EPSILON,
     LOG,

@@ -1,4 +1,7 @@
-"""Symbol tables, which map names to labels and back. Label 0 is always epsilon."""
+"""Symbol tables, which map names to labels and back. Label 0 is always epsilon.
+
+Tested in tests/structure/automaton/test_build.py and tests/structure/automaton/test_openfst.py.
+"""
 
 from __future__ import annotations
 

@@ -21,8 +21,7 @@ from torch import Tensor
 from catena.errors import ShapeError
 from catena.numerics import NEG_INF
 from catena.structure.automaton.failures import failed_finals, failure_targets, failure_weights
-from catena.structure.automaton.segments import distinct
-from catena.structure.automaton.topology import IntArray
+from catena.structure.automaton.segments import IntArray, distinct
 from catena.structure.automaton.weights import nonzero
 from catena.structure.automaton.wfsa import EPSILON, FAILURE, LOG, Automaton
 

@@ -1,4 +1,7 @@
-"""Operations on semiring elements other than ⊕ and ⊗: logs, division and comparison with zero."""
+"""Operations on semiring elements other than ⊕ and ⊗: logs, division and comparison with zero.
+
+Tested in tests/structure/automaton/test_epsilon.py and tests/structure/automaton/test_failures.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Conversion of weights to the costs in files, where less is better and Infinity is impossible."""
+"""Conversion of weights to the costs in files, where less is better and Infinity is impossible.
+
+Tested in tests/structure/automaton/test_text.py and tests/structure/automaton/test_openfst.py.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from catena.structure.automaton.topology import IntArray
+from catena.structure.automaton.segments import IntArray
 from catena.structure.automaton.wfsa import Automaton
 from catena.structure.semirings import LogSemiring, MaxSemiring, RealSemiring, Semiring, TropicalSemiring
 

@@ -10,6 +10,8 @@ source has no arc for the next label (or no final weight at the end of the strin
 whose arcs all write what they read is an acceptor.
 
 The structure consists of integer tensors and never depends on the values of weights, so weights may be parameters.
+
+Tested in tests/structure/automaton/test_value.py and tests/structure/automaton/test_paths.py.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ from torch import Tensor
 
 from catena.errors import ShapeError
 from catena.kernels.common.ops import as_int64_array
-from catena.structure.automaton.topology import IntArray, Topology
+from catena.structure.automaton.segments import IntArray
+from catena.structure.automaton.topology import Topology
 from catena.structure.automaton.weights import is_invalid, log_weights, same_semiring
 from catena.structure.semirings import BooleanSemiring, LogSemiring, Semiring
 
