@@ -11,9 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from catena.randomness import Randomness
-from catena.training import TrainingConfig, train
+from catena.training import BatchLoss, EpochPlan, Evaluation, Task, TrainingConfig, train
 from catena.training.report import LinesReporter
-from catena.training.task import BatchLoss, EpochPlan, Evaluation, Task
 
 INPUTS = torch.tensor([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
 ANSWERS = torch.tensor([0, 1, 1, 0])

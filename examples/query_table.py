@@ -11,10 +11,10 @@ import io
 from pathlib import Path
 from typing import Any
 
+from catena import load
 from catena.cli.main import main
-from catena.grammar.term_notation import parse_term
+from catena.grammar import parse_term
 from catena.grammar.terms import Application, Constant, Term
-from catena.tasks.load import load
 
 TABLE = """\
 name,region,capital,area,people

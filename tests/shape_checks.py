@@ -16,11 +16,12 @@ import threading
 from collections.abc import Callable, Collection, Container, Hashable, Iterable, Iterator
 from enum import Enum
 from itertools import islice
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, SimpleNamespace
 from typing import Any, get_type_hints
 
 import jaxtyping
 import numpy as np
+from beartype.roar import BeartypeDecorHintNonpepNumpyException
 from torch import Tensor
 
 LONG = 32
@@ -115,8 +116,24 @@ class Reader:
 
         twin: Any = FunctionType(given.__code__, fn.__globals__, fn.__name__, None, given.__closure__)
         twin.__qualname__, twin.__module__, twin.__signature__ = fn.__qualname__, fn.__module__, inspect.signature(fn)
+        twin.__annotations__ = dict(_evaluated(fn))  # what older versions of jaxtyping read instead of the signature
         self._fn = None  # what the function holds is not ours to keep
-        return prepared_by_jaxtyping(twin, typechecker=self._typechecker)
+        try:
+            return prepared_by_jaxtyping(twin, typechecker=self._typechecker)
+        except BeartypeDecorHintNonpepNumpyException:
+            if np.__version__ >= "2":
+                raise
+            return twin  # beartype cannot read the types of integers that numpy 1 writes
+
+
+def _evaluated(fn: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
+    """The annotations of a function, with Any for those that use a name that only type checkers know."""
+    for name, hint in fn.__annotations__.items():
+        one = SimpleNamespace(__annotations__={name: hint})
+        try:
+            yield name, get_type_hints(one, fn.__globals__, include_extras=True)[name]
+        except Exception:
+            yield name, Any
 
 
 def _constant(result: Any) -> Callable[..., Any]:

@@ -135,6 +135,25 @@ def test_reference_has_a_page_for_every_package_and_exported_module() -> None:
     assert sorted(shown) == sorted(expected), "each needs a line '::: package' in a page of docs/reference"
 
 
+def test_docs_and_examples_import_exported_names_from_their_package() -> None:
+    """What a page imports from a private module may change; an exported name stays."""
+    root = SRC.parent.parent
+    homes: dict[tuple[str, str], set[str]] = {}
+    for package in PACKAGES:
+        for name, module in parsed(package)[1].items():
+            homes.setdefault((package + module if module.startswith(".") else module, name), set()).add(package)
+    pages = [root / "README.md", *root.glob("docs/**/*.md"), *root.glob("examples/*.py")]
+    lines = re.findall(r"^ *from (catena[\w.]*) import ([^(#\n]+)", "\n".join(map(read_text, pages)), re.MULTILINE)
+    imports = {(module, name.split(" as ")[0].strip()) for module, names in lines for name in names.split(",")}
+    assert len(imports) > 100
+    deep = {f"from {module} import {name}: {homes[module, name]}" for module, name in imports & set(homes)}
+    assert not deep, "\n".join(sorted(deep))
+
+
+def read_text(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
 def test_unknown_name_raises_attribute_error() -> None:
     module = importlib.import_module("catena.structure")
     with pytest.raises(AttributeError, match="has no attribute 'Chain'"):

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import ast
 import importlib
+import multiprocessing
+import os
+import runpy
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -51,3 +56,28 @@ def test_benchmark_with_parts_has_file_for_each(name: str) -> None:
     parts = [script.stem.removeprefix(f"{name}_") for script in SCRIPTS if script.stem.startswith(f"{name}_")]
     assert len(parts) > 2
     assert all(f"[{part}]" in text for part in parts), "the head names every part"
+
+
+def load_script(path: str) -> dict[str, Any]:
+    """Run a script of the benchmarks as an imported module and return its names."""
+    return runpy.run_path(str(SCRIPTS[0].parent / path))
+
+
+@pytest.mark.parametrize("between", ["\n\n", "\n\t\n", "\n \n\n", "\n\n\t\n\t\n"])
+def test_split_examples_white_lines_end_sentences(between: str) -> None:
+    split_examples = load_script("auto.py")["split_examples"]
+    sentences = ["a\tO\nb\tO", "#c\tB-x", "d\tO"]
+    assert split_examples(between.join(sentences) + "\n", "\n\n") == sentences
+    assert split_examples("a \n\nb\n", "\n") == ["a ", "", "b"], "lines are examples"
+
+
+def test_cpu_clock_counts_cpu_seconds_in_catena_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "monotonic", lambda: 77.0)
+    monkeypatch.setattr(os, "times", lambda: (1.0, 2.0, 4.0, 8.0, 100.0))
+    monkeypatch.setattr(multiprocessing, "active_children", list)
+    load_script("cpu_clock/sitecustomize.py")
+    clock = "import time\nnow = time.monotonic()"
+    found: dict[str, dict[str, Any]] = {name: {"__name__": name} for name in ("catena.tasks", "catenary", "selectors")}
+    for names in found.values():
+        exec(clock, names)
+    assert [names["now"] for names in found.values()] == [15.0, 77.0, 77.0]

@@ -27,10 +27,10 @@ from catena.checkpoint import (
     read_checkpoint,
     write_checkpoint,
     write_pointer,
-    write_text_atomically,
 )
-from catena.checkpoint.files import digest
+from catena.checkpoint.values import find_misfit, read_stored
 from catena.errors import CheckpointError
+from catena.files import digest, file_sha256, write_text_atomically
 from catena.training.run import RunFolder, create_run
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -177,6 +177,28 @@ def test_flipped_bit_is_detected(tmp_path: Path, bit: int, file: int) -> None:
         read_checkpoint(folder)
     files[file].write_bytes(before)
     read_checkpoint(folder)
+
+
+def test_settled_files_are_hashed_once_and_again_when_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path / "a") / "model.safetensors"
+    hashed: list[str] = []
+    monkeypatch.setattr(
+        "catena.checkpoint.folder.file_sha256", lambda path: (hashed.append(path.name), file_sha256(path))[1]
+    )
+    for _ in range(2):
+        read_checkpoint(path.parent)
+    assert hashed.count(path.name) == 2  # just written: another change could have the same time
+    hour_ago = path.stat().st_mtime_ns - 3600 * 10**9
+    os.utime(path, ns=(hour_ago, hour_ago))
+    for _ in range(2):
+        read_checkpoint(path.parent)
+    assert hashed.count(path.name) == 3
+    damage(path, 700)
+    with pytest.raises(CheckpointError, match="sha256 differs"):
+        read_checkpoint(path.parent)
+    os.utime(path, ns=(hour_ago + 1, hour_ago + 1))
+    with pytest.raises(CheckpointError, match="sha256 differs"):
+        read_checkpoint(path.parent)
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "training.safetensors", "state.json", "config.toml"])
@@ -419,3 +441,56 @@ def test_path_without_model_raises_error(tmp_path: Path) -> None:
     empty = create_run(tmp_path / "empty", "", seed=0)
     with pytest.raises(CheckpointError, match=r"empty has no checkpoint yet"):
         open_checkpoint(empty.path)
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "misfit"),
+    [
+        ({"a": 1}, {"a": int}, ""),
+        ({"a": True}, {"a": int}, "a must be int, got True"),
+        ({"b": 1}, {"a": int}, "it must have the key 'a', got ['b']"),
+        ([], {"a": int}, "it must be an object, got []"),
+        ([1, 2.5], list[float], ""),
+        ([1, float("nan")], list[float], "it[1] must be finite, got nan"),
+        (["a", 1], list[str], "it must list str only"),
+        ("ab", list[str], "it must be list[str], got 'ab'"),
+        ([["a", 1]], list[tuple[str, int]], ""),
+        ([["a"]], list[tuple[str, int]], "it[0] must have 2 values, got ['a']"),
+        ({"x": None}, dict[str, float | None], ""),
+        ({"x": "y"}, dict[str, float | None], "it['x'] must be float, got 'y'"),
+        (True, bool, ""),
+        (1, bool, "it must be bool, got 1"),
+    ],
+)
+def test_stored_values_of_other_types_are_found(value: object, kind: object, misfit: str, tmp_path: Path) -> None:
+    assert find_misfit(value, kind) == misfit
+    (tmp_path / "value.json").write_text(json.dumps(value), encoding="utf-8")
+    if misfit:
+        with pytest.raises(CheckpointError, match=rf"value\.json is damaged: {re.escape(misfit)}"):
+            read_stored(tmp_path / "value.json", kind)
+    elif "nan" not in repr(value):
+        assert read_stored(tmp_path / "value.json", kind) == value
+
+
+@pytest.mark.parametrize(
+    ("at", "value"),
+    [
+        (("files", "state.json", "size"), None),
+        (("files", "state.json", "size"), {}),
+        (("files", "state.json", "sha256"), 3),
+        (("model", "tensors", "layer.bias"), 3.7),
+        (("model", "tensors", "layer.bias"), []),
+        (("model", "shared"), {"x": []}),
+    ],
+)
+def test_manifest_with_other_types_is_damaged(at: tuple[str, ...], value: object, tmp_path: Path) -> None:
+    path = write(tmp_path / "model") / "manifest.json"
+    manifest = json.loads(path.read_text(encoding="utf-8"))
+    manifest.pop("checksum")
+    part = manifest
+    for key in at[:-1]:
+        part = part[key]
+    part[at[-1]] = value
+    path.write_text(json.dumps({**manifest, "checksum": digest(manifest)}), encoding="utf-8")
+    with pytest.raises(CheckpointError, match="it does not list the files and tensors of the model"):
+        read_checkpoint(tmp_path / "model")

@@ -61,6 +61,36 @@ def collected_by(session: pytest.Session) -> list[str] | None:
     return [item.nodeid for item in session.items]
 
 
+UNSTABLE = {
+    "clock": "time.time() // 1e6",
+    "nanoseconds": "time.time_ns() // 10**15",
+    "folder": "str(Path(__file__).parent)",
+    "hash seed": "hash('a')",
+}
+TEST = """
+import time
+from pathlib import Path
+import pytest
+
+@pytest.mark.parametrize("value", [{value}])
+def test_value(value): pass
+"""
+
+
+@pytest.mark.parametrize("value", [*UNSTABLE.values(), "'stable'"], ids=[*UNSTABLE, "stable"])
+def test_only_unstable_ids_differ_between_collections(value: str, tmp_path: Path) -> None:
+    processes = []
+    for seed, options in ((1, ()), (2, ("-p", "later_clock"))):
+        folder = tmp_path / f"folder-{seed}"
+        (folder / "tests").mkdir(parents=True)
+        (folder / "tests" / "test_value.py").write_text(TEST.format(value=value), encoding="utf-8")
+        (folder / "later_clock.py").write_text(LATER, encoding="utf-8")
+        processes.append(collecting(folder, seed, *options))
+    here, there = map(collected, processes)
+    assert len(here) == 1
+    assert (here == there) == (value == "'stable'")
+
+
 def test_ids_do_not_depend_on_clock_folder_or_hash_seed(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     devices = [f"--device={device}" for device in request.config.getoption("--device") or ()]
     elsewhere = collecting(copy_of_checkout(tmp_path / "another" / "folder"), 2, "-p", "later_clock", *devices)

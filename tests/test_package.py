@@ -60,6 +60,7 @@ def outside(path: Path | None = None) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("pip", reason="pip must be installed in this environment, which uv leaves out")
     target = tmp_path_factory.mktemp("installed")
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", target, wheel]
     done = subprocess.run(list(map(str, command)), env=outside(), capture_output=True, text=True)

@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from catena.errors import CatenaError, UnknownNameError
 from catena.registry import Registry, did_you_mean, nearest
+
+ROOT = Path(__file__).parent.parent
+
+
+def test_docs_list_every_registry_with_its_file() -> None:
+    source, page = ROOT / "src" / "catena", (ROOT / "docs" / "reference" / "index.md").read_text(encoding="utf-8")
+    found = 0
+    for path in sorted(set(source.rglob("*.py")) - {source / "registry.py"}):
+        for name in re.findall(r"^(\w+): Registry\[", path.read_text(encoding="utf-8"), re.MULTILINE):
+            found += 1
+            rows = [line for line in page.splitlines() if f"`{name}`" in line]
+            assert any(f"`{path.relative_to(source).as_posix()}`" in row for row in rows), f"{name} of {path}"
+    assert found > 10
 
 
 def poolings() -> Registry[str]:

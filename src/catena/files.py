@@ -9,6 +9,8 @@ This module does not know what it writes. Tested in tests/test_files.py.
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
 import os
 import re
 import secrets
@@ -17,6 +19,7 @@ import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from catena.errors import FormatError
 
@@ -142,3 +145,29 @@ def _copy_pipe(path: Path, mode: int) -> Path:
         with open(copy, "wb") as target:
             shutil.copyfileobj(source, target, 1 << 16)
     return copy
+
+
+def write_text_atomically(path: Path, text: str) -> None:
+    """Write a text file and flush it to disk, so that readers see the old file or the new one."""
+    with atomic_write(path, sync=True) as unfinished:
+        unfinished.write_text(text, encoding="utf-8", newline="\n")
+
+
+def file_sha256(path: Path) -> str:
+    """The sha256 of a file or a pipe, or of the names and contents of the files of a folder, in hexadecimal."""
+    if path.is_dir():
+        inside = sorted(file for file in path.rglob("*") if file.is_file())
+        return digest([[file.relative_to(path).as_posix(), file_sha256(file)] for file in inside])
+    with local_copy(path).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def as_json(value: Any) -> str:
+    """JSON text, sorted and indented. Raise ValueError for nan and infinity, which are not valid JSON."""
+    return json.dumps(value, indent=1, sort_keys=True, allow_nan=False, ensure_ascii=False) + "\n"
+
+
+def digest(value: Any) -> str:
+    """The sha256 of a value as JSON, in hexadecimal, independent of the order of keys."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -9,7 +9,7 @@ class MaxPooling(Pooling): ...
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from catena.errors import UnknownNameError
@@ -49,38 +49,27 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f"{len(names)} names are known, none of them near"
 
 
-class Registry(Mapping[str, T]):
-    """Read-only mapping from names to registered objects, filled by the decorator :meth:`register`.
+class Registry(dict[str, T]):
+    """Dict from names to registered objects, filled by the decorator :meth:`register`.
 
     Args:
         kind: what the objects are, for error messages, such as ``"pooling"``.
     """
 
     def __init__(self, kind: str) -> None:
+        super().__init__()
         self.kind = kind
-        self._table: dict[str, T] = {}
 
     def register(self, name: str) -> Callable[[T], T]:
         """Decorator that registers an object under ``name``, which must be new."""
 
         def enter(thing: T) -> T:
-            if name in self._table:
+            if name in self:
                 raise ValueError(f"The {self.kind} {name!r} is already registered. Choose another name.")
-            self._table[name] = thing
+            self[name] = thing
             return thing
 
         return enter
 
-    def __getitem__(self, name: str) -> T:
-        if name not in self._table:
-            raise UnknownNameError(f"no {self.kind} is called {name!r}: {did_you_mean(name, self._table)}")
-        return self._table[name]
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._table
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._table)
-
-    def __len__(self) -> int:
-        return len(self._table)
+    def __missing__(self, name: str) -> T:
+        raise UnknownNameError(f"no {self.kind} is called {name!r}: {did_you_mean(name, self)}")

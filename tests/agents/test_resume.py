@@ -10,11 +10,12 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from catena.agents.agent import QLearning
+from catena.agents.agent import QLearning, read_curve
 from catena.agents.runs import resume_agent, train_agent
 from catena.checkpoint import open_checkpoint
 from catena.errors import CheckpointError
 from catena.training.report import SilentReporter
+from catena.training.run import create_run
 from tests.agents.tiny import Grid, Pixels, make_dqn, make_task
 from tests.laws.resume_laws import Doomed, Killed, die, fresh_run, killed_anywhere_ends_the_same, same_tensors
 
@@ -134,3 +135,12 @@ def test_weights_of_older_run_start_online_and_target_network(tmp_path: Path) ->
     with pytest.raises(Killed):
         train(Doomed(task, 2, die), second.config.training, run, Randomness(5), SilentReporter(), save_start=True)
     assert open_checkpoint(run.path / "last").state()["training"]["step"] == 0
+
+
+def test_curve_of_damaged_metrics_is_an_error(tmp_path: Path) -> None:
+    run = create_run(tmp_path / "run", "", seed=0)
+    run.append_metrics({"step": 1, "tokens": 5, "scores": {"return": 1.0}})
+    assert read_curve(run.path) == [{"return": 1.0, "environment_steps": 5}]
+    (run.path / "metrics.jsonl").write_text("NaN\n", encoding="utf-8")
+    with pytest.raises(CheckpointError, match=r"metrics\.jsonl:1 is damaged"):
+        read_curve(run.path)

@@ -21,6 +21,12 @@ assert main(words) == 0
 loaded = [name for name in absent.split(",") if name in sys.modules]
 assert not loaded, loaded
 """
+AT_EXIT = """
+import atexit, gc
+atexit.register(lambda: print(gc.get_freeze_count() > 0))
+from catena.cli.main import main
+main(["--version"])
+"""
 COMPILER = "torch._dynamo,torch._inductor,sympy"
 
 
@@ -38,6 +44,7 @@ COMPILER = "torch._dynamo,torch._inductor,sympy"
         ("parse-span", "predict", f"numba,{COMPILER}"),
         ("translate-transformer", "predict", f"numba,{COMPILER}"),
         ("converse-bm25", "predict", f"numba,{COMPILER}"),
+        ("transduce-edit", "predict", f"numba,{COMPILER}"),
     ],
 )
 def test_cold_command_gives_the_same_output_without_modules(
@@ -52,3 +59,8 @@ def test_cold_command_gives_the_same_output_without_modules(
     done = subprocess.run(script, env=environment(), capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout == catena(*words).out
+
+
+def test_exit_does_not_collect_what_ends_with_the_process() -> None:
+    done = subprocess.run([sys.executable, "-c", AT_EXIT], env=environment(), capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == "True", done.stderr

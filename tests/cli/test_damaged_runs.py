@@ -20,8 +20,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from catena.checkpoint.files import digest, file_sha256
 from catena.cli.main import main
+from catena.files import digest, file_sha256
 from tests.cli.conftest import Catena, Said
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs named pipes and alarms")
@@ -225,3 +225,16 @@ def test_pointer_out_of_the_run_gives_one_sentence(catena: Catena, trained: Path
     assert said.code == 1
     assert said.sentence == f"{run / 'best'} points to {other}, outside the run. Pass that checkpoint itself."
     assert catena("inspect", other).code == 0
+
+
+def test_index_with_fewer_texts_than_rows_is_an_error(catena: Catena, tmp_path: Path) -> None:
+    rows = "".join(f"where is lamp {i}\tin box {i}\n" for i in range(20))
+    (tmp_path / "train.tsv").write_text(rows, encoding="utf-8")
+    (tmp_path / "texts.txt").write_text("where is lamp 3\n", encoding="utf-8")
+    run = tmp_path / "run"
+    assert catena("train", "converse", tmp_path / "train.tsv", "--model", "bm25", "-q", "-o", run).code == 0
+    overwrite(b"[\n")(run / "best" / "index" / "responses.txt")
+    reseal(run / "best")
+    said = catena("predict", run, tmp_path / "texts.txt")
+    assert said.code == 1
+    assert "must have one response and one context for each row" in said.err

@@ -47,6 +47,7 @@ def mask(block: str, trained: bool) -> str:
 
     What a model predicts that is not ``trained`` depends on the last digits of its scores, so it is masked too.
     """
+    block = re.sub(r"scikit-learn [\d.]+\d", "scikit-learn #", block)
     block = re.sub(r"(?<=\S) {2,}", "  ", VALUE.sub("#", block))
     command, code, *lines = block.split("\n")
     if not trained and command.split()[2] in ("predict", "generate", "draw", "correct"):

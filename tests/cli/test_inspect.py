@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from catena.tasks.auto.record import SearchRecord, Trial
 from tests.cli.conftest import Catena, matches, rows, write_rows
 
 
@@ -117,3 +118,22 @@ def test_inspect_reads_as_the_options_say(catena: Catena, tmp_path: Path) -> Non
     said = catena("inspect", "a.en", "--target", "a.de")
     assert said.code == 1
     assert "a.en has 3 lines and a.de has 2: they must be parallel line by line." in said.out
+
+
+def test_inspect_describes_search_that_was_killed_before_it_had_a_model(catena: Catena, tmp_path: Path) -> None:
+    trials = [
+        Trial("tfidf", "TF-IDF", {}, "converged", 1.0, scores={"accuracy": 0.8}, metric="accuracy"),
+        Trial("cnn", "convolutional network", {}),
+    ]
+    record = SearchRecord("classify", 60.0, 500, 100, ("catena", "train", "a b.tsv"), trials=trials, spent=20.0)
+    record.write(tmp_path)
+    said = catena("inspect", tmp_path)
+    assert said.code == 0
+    assert said.out.splitlines() == [
+        f"unfinished search: {tmp_path}",
+        "command: catena train 'a b.tsv'",
+        *record.lines(),
+        f"to continue: catena resume {tmp_path}",
+    ]
+    found = json.loads(catena("inspect", tmp_path, "--format", "json").out)["search"]
+    assert [trial["status"] for trial in found["trials"]] == ["converged", "waiting"]

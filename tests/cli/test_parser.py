@@ -8,8 +8,7 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import Field
 
-from catena.cli.common import CommandLine
-from catena.cli.parser import Arg, CommandOptions, Section, UsageError, parse_command
+from catena.cli.parser import Arg, CommandLine, CommandOptions, Section, UsageError, parse_command
 from catena.config import Config
 
 

@@ -284,13 +284,19 @@ def test_max_time_searches_for_a_model_and_keeps_other_options(catena: Catena, f
     said = catena("train", files / "train.tsv", "--max-time", "19s", "--patience", "1", "-o", "run")
     assert said.code == 0, said.err
     assert said.out.startswith("task: classify\ndev: 25.0% of 60 examples, enlarged")
-    assert "chosen: log-linear" in said.out
+    assert "chosen: tfidf" in said.out
     config = config_of(Path("run"))
-    assert (config.model.kind, config.data.dev_fraction) == ("loglinear", 0.25)
+    assert (config.model.kind, config.data.dev_fraction) == ("tfidf", 0.25)
     assert re.search(r"^search: \d+ candidates? in ", catena("inspect", "run").out, re.MULTILINE)
     assert catena("predict", "run", files / "train.tsv").code == 0
     named = catena("train", files / "train.tsv", "--max-time", "20s", *TINY, "-o", "named")
     assert "chosen" not in named.out
+
+
+def test_unlabeled_text_needs_a_search(catena: Catena, files: Path) -> None:
+    for more in ((), ("--max-time", "9s", "--model", "cnn")):
+        said = catena("train", files / "train.tsv", "--unlabeled", files / "train.tsv", *more)
+        assert "--unlabeled needs a search for a model" in said.sentence
 
 
 def test_log_names_the_default_model_before_training_begins(
@@ -487,7 +493,7 @@ def test_json_keys_select_the_task(thing: dict[str, object], task: str, tmp_path
 def test_json_with_columns_of_no_task_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "things.jsonl"
     path.write_text(json.dumps({"title": "Soup", "text": "Boil it."}) + "\n", encoding="utf-8")
-    with pytest.raises(FormatError, match=r"no label column .* only 'title', 'text'\. .*--label-column"):
+    with pytest.raises(FormatError, match=r"no label column .* only 'title', 'text'\. .*'catena train lm "):
         detect_spec(path)
 
 
@@ -545,3 +551,22 @@ def test_column_options_select_the_task(catena: Catena, tmp_path: Path) -> None:
     words = ("train", tmp_path / "x.csv", "--text-column", "文本", "--max-epochs", "1", "-q", "-o", tmp_path / "run")
     assert catena(*words, "--model", "loglinear").code == 0
     assert load(ClassifyConfig, tmp_path / "run" / "config.toml").task == "classify"
+
+
+def test_text_column_makes_an_unclear_table_one_to_classify(catena: Catena, tmp_path: Path) -> None:
+    rows = "".join(f"dough {i},bread,mon\nwheel {i},bike,tue\n" for i in range(8))
+    (tmp_path / "x.csv").write_text("note,topic,day\n" + rows, encoding="utf-8")
+    assert catena("train", tmp_path / "x.csv").sentence.endswith("Pass --text-column note.")
+    words = ("train", tmp_path / "x.csv", "--text-column", "note", "--model", "loglinear", "--max-epochs", "1")
+    assert catena(*words, "-o", tmp_path / "run").code == 0
+    assert catena("predict", tmp_path / "run", stdin=b"wheel 5\n").out.startswith("bike")
+
+
+@pytest.mark.parametrize("named", [(), ("parse",)])
+def test_model_of_another_task_names_that_task(catena: Catena, tmp_path: Path, named: tuple[str, ...]) -> None:
+    (tmp_path / "x.txt").write_text("(good (x nice) (x cat))\n(bad (x poor) (x cat))\n" * 4, encoding="utf-8")
+    said = catena("train", *named, tmp_path / "x.txt", "--model", "tree_lstm", "-o", tmp_path / "run")
+    assert said.code == 2
+    assert matches(said.sentence, "--model must be a model of the task parse, got 'tree_lstm', a model of classify. …")
+    words = ("train", "classify", tmp_path / "x.txt", "--dev", tmp_path / "x.txt", "--model", "tree_lstm")
+    assert catena(*words, "--max-epochs", "1", "-o", tmp_path / "run").code == 0

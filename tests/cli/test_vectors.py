@@ -64,6 +64,14 @@ def test_run_has_config_losses_and_vectors(trained: Path) -> None:
     assert (VectorTable.load(run / "last").matrix == vectors.matrix).all()
 
 
+def test_run_of_another_task_is_named(trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "x.txt").write_text("the ship sails\n" * 9, encoding="utf-8")
+    run = tmp_path / "lm"
+    assert main(["train", "lm", str(tmp_path / "x.txt"), "--model", "ngram", "-q", "-o", str(run)]) == 0
+    error = output_of(capsys, "neighbors", "ship", "--vectors", str(run), code=1)
+    assert f"{run} must be a run of the task embed, got one of the task lm. Train" in error
+
+
 def test_queries_print_words_and_scores(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
     where = ["--vectors", str(trained / "run")]
     near = output_of(capsys, "neighbors", "ship", "-k", "4", *where)
@@ -266,7 +274,7 @@ def test_invalid_commands_print_error(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--max-time", "5m"], "Unknown option --max-time"),
+        (["--max-steps", "5"], "Unknown option --max-steps"),
         (["--loss", "nonce"], "nonce"),
         (["--windw", "3"], "Did you mean --window"),
         (["--dev", "t.txt"], "Unknown option --dev"),

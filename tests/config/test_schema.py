@@ -12,7 +12,7 @@ import pytest
 from pydantic import Field
 
 from catena.config import Config, flag_table, get_kind, get_sections, keys
-from catena.config.flags import what_it_takes
+from catena.config.text import what_it_takes
 from tests.config.examples import Convolution, Early, House, Optimizer, Plain, Recurrent, flagged
 from tests.python_path import python_path
 

@@ -66,7 +66,7 @@ def joined(lines: list[str]) -> str:
         pytest.param("one\ntwo\nthree\n", "text", "lm", id="word list"),
         pytest.param("a b c d\ne f g h\n\ni j k l\nm n o p\n\nq r s t\n", "text", "lm", id="verse of equal lines"),
         pytest.param("pos a good film\nneg a bad film\nneg dull stuff\npos fine\n" * 3, "text", "lm", id="word labels"),
-        pytest.param("DESC:manner how is it\nHUM:ind who is it\n" * 8, "text", "lm", id="TREC"),
+        pytest.param("DESC:manner how is it\nHUM:ind who is it\n" * 8, "unknown", None, id="TREC"),
         pytest.param("-1 a bad film\n+1 a good one\n-1 dull\n", "first-word", "classify", id="signed labels"),
         pytest.param("a good film\tpos\na bad film\tneg\nx y z\tneg\n", "tsv", "classify", id="label after"),
         pytest.param("book a flight\tfly me there\nplay a song\tsing it\n" * 5, "tsv", "classify", id="label of words"),
@@ -187,7 +187,7 @@ def test_unknown_format_has_a_reason(content: bytes, why: str, tmp_path: Path) -
 
 def test_columns_that_no_task_reads_are_listed(tmp_path: Path) -> None:
     rows = "".join(f"{i},{i * 2},{i * 3}\n" for i in range(9))
-    with pytest.raises(FormatError, match=r"only 'a', 'b', 'c'.*--text-column"):
+    with pytest.raises(FormatError, match=r"only 'a', 'b', 'c'.*--value-column c"):
         detect_task(written(tmp_path, "a,b,c\n" + rows, "x.csv"))
     path = written(tmp_path, "love\tsex\t6.77\ntiger\tcat\t7.35\n")
     with pytest.raises(FormatError, match="has 3 columns without a header"):
@@ -346,4 +346,27 @@ def test_numbers_of_lines_in_dialogues_are_not_labels(story: str, tmp_path: Path
     path.write_text(
         "".join(f"{label} a text {i}\n" for i, label in enumerate([1, 2, 3, 3, 1, 2] * 9)), encoding="utf-8"
     )
+    assert detect_format(path).task == "classify"
+
+
+def test_repeated_column_name_is_reported(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("text,label,label\n" + "".join(f"a text {i},{'xy'[i % 2]},{'uv'[i % 2]}\n" for i in range(9)))
+    assert "with a header ('label' again in column 3): text = 'text', label = 'label'" in detect_format(path).why
+    path.write_text("text,label,label.2\n" + "".join(f"a text {i},{'xy'[i % 2]},{'uv'[i % 2]}\n" for i in range(9)))
+    assert "again" not in detect_format(path).why
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_labels_that_are_other_sentences_are_targets(wrapped: bool, tmp_path: Path) -> None:
+    """Sequence to sequence of doccano: a classifier of as many classes as texts was trained."""
+    targets = [f"ein neuer Satz mit {i}" for i in range(20)]
+    records = [{"id": i, "text": f"a text of {i}", "label": [one] if wrapped else one} for i, one in enumerate(targets)]
+    path = tmp_path / "x.jsonl"
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    found = detect_format(path)
+    assert found.task is None
+    assert "--source-column text --target-column label" in found.why
+    repeating = [{**record, "label": targets[i % 4]} for i, record in enumerate(records)]
+    path.write_text("".join(json.dumps(record) + "\n" for record in repeating))
     assert detect_format(path).task == "classify"

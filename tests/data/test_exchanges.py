@@ -327,3 +327,40 @@ def test_times_and_names_of_irc_are_not_said(tmp_path: Path) -> None:
     found = list(read_exchanges(path))
     assert [(one.context, one.responses) for one in found] == [(("hi",), ("hi: you",)), (("hi", "hi: you"), ("ok",))]
     assert found[1].own == (True, False)
+
+
+def test_long_channel_is_read_in_linear_memory(tmp_path: Path) -> None:
+    path = tmp_path / "x.log"
+    path.write_text("".join(f"[10:00] <{('ann', 'bob')[i % 2]}> message {i}\n" for i in range(400)))
+    found = list(read_exchanges(path))
+    assert len(found) == 399
+    assert found[2].context == ("message 0", "message 1", "message 2")
+    assert found[-1].context == tuple(f"message {i}" for i in range(299, 399))
+    assert found[-1].own == tuple(i % 2 == 1 for i in range(299, 399))
+
+
+def test_blank_line_after_each_turn_of_a_play_ends_no_dialogue(tmp_path: Path) -> None:
+    turns = [f"words number {i}" for i in range(12)]
+    path = tmp_path / "play.txt"
+    path.write_text("".join(f"{('ROMEO', 'JULIET')[i % 2]}: {turn}\n\n" for i, turn in enumerate(turns)))
+    found = list(read_exchanges(path))
+    assert [one.responses for one in found] == [(turn,) for turn in turns[1:]]
+    path.write_text("".join(f"A: {turn}\nB: so\n\n" for turn in turns))  # dialogues of two turns
+    assert [one.context for one in read_exchanges(path)] == [(turn,) for turn in turns]
+
+
+def test_messages_of_slack_are_one_dialogue(tmp_path: Path) -> None:
+    said = [{"type": "message", "user": f"U{i % 3}", "text": f"message {i}", "ts": f"17{i:08}.0001"} for i in range(9)]
+    joined = {"type": "message", "subtype": "channel_join", "user": "U9", "text": "joined", "ts": "1700000000.0001"}
+    path = tmp_path / "day.json"
+    path.write_text(json.dumps([joined, *said]))
+    found = list(read_exchanges(path))
+    assert [one.responses for one in found] == [(f"message {i}",) for i in range(1, 9)]
+    assert found[-1].own == (False, False, True) * 2 + (False, False)
+
+
+def test_table_of_discord_is_one_dialogue(tmp_path: Path) -> None:
+    rows = "".join(f'1{i % 2},{("ann", "bob")[i % 2]},2024-03-01T10:00,"message, {i}",,\n' for i in range(9))
+    path = tmp_path / "general.csv"
+    path.write_text(f"AuthorID,Author,Date,Content,Attachments,Reactions\n{rows}")
+    assert [one.responses for one in read_exchanges(path)] == [(f"message, {i}",) for i in range(1, 9)]

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from catena.data.detect import detect_format
+from catena.data.exchanges import read_exchanges
 from catena.data.inspection import FileReport, inspect
 from catena.data.records import read_records
 from catena.data.roles import TEXT
@@ -62,6 +63,13 @@ CLASSIFIED = {
     "rows_below_names.json": json.dumps([["text", "label"], *map(list, ROWS)]),
     "one_after_another.json": "".join(json.dumps(record, indent=1) + "\n" for record in RECORDS),
     "one_line.jsonl": " ".join(map(json.dumps, RECORDS)),
+    "single_quotes.csv": "text,label\n" + "".join(f"'{text.replace(' in', chr(39) * 2 + 's in')}',{label}\n"
+                                                   for text, label in ROWS),
+    "semicolons_without_header": "".join(f"{text};{label.split()[0]}\n" for text, label in ROWS).replace("tech",
+                                                                                                          "tech_support"),
+    "columns_below_a_key.json": json.dumps({"all": {"text": TEXTS, "label": LABELS}}),
+    "intents_of_utterances.json": json.dumps({"version": 1, "utterances": [
+        {"text": text, "intent": label, "entities": []} for text, label in ROWS]}),
 }  # fmt: skip
 
 
@@ -69,7 +77,8 @@ CLASSIFIED = {
 def test_every_record_of_an_export_is_a_labeled_text(name: str, tmp_path: Path) -> None:
     report = look(tmp_path, name, CLASSIFIED[name])
     assert not errors(report)
-    assert (report.task, report.n_examples, set(report.labels)) == ("classify", len(ROWS), NAMES), report.why
+    names = {label.replace("_", " ") for label in report.labels}
+    assert (report.task, report.n_examples, names) == ("classify", len(ROWS), NAMES), report.why
 
 
 @pytest.mark.parametrize("where", ["before", "after"])
@@ -199,3 +208,158 @@ def test_label_joined_with_another_label_is_reported(tmp_path: Path) -> None:
     rows = [(text, "billing,sales" if i == 4 else name) for i, (text, name) in enumerate(ROWS)]
     found = look(tmp_path, "a.csv", table(rows, ["text", "label"])).findings
     assert "joined-labels" in [finding.kind for finding in found]
+
+
+PAIRED = [(text, text[::-1], i % 2) for i, text in enumerate(TEXTS)]
+
+
+@pytest.mark.parametrize(
+    "names",
+    ["sentence1,sentence2,label", "Question1,Question2,is_duplicate", "premise,hypothesis,gold_label",
+     "question,sentence,label", "text_a,text_b,score", "#1 String,#2 String,Quality"],
+)  # fmt: skip
+def test_label_of_two_texts_is_not_the_label_of_one(names: str, tmp_path: Path) -> None:
+    report = look(
+        tmp_path, "x.csv", table([(f"q{i}", *row) for i, row in enumerate(PAIRED)], ["id", *names.split(",")])
+    )
+    assert report.task is None
+    first, second, label = names.split(",")
+    assert f"{first!r} and {second!r}, and the label {label!r} of both" in report.why
+    only = look(tmp_path, "y.tsv", table([row[:2] for row in PAIRED], names.split(",")[:2], delimiter="\t"))
+    assert (only.task, only.n_examples) in (("translate", len(PAIRED)), (None, len(PAIRED)))
+    assert (only.task is None) == (first in ("premise", "question"))
+
+
+def test_arrays_of_the_same_form_are_not_chosen_by_length(tmp_path: Path) -> None:
+    nested = {"one": {"data": RECORDS[:9]}, "the.other": {"data": RECORDS[9:]}}
+    report = look(tmp_path, "x.json", json.dumps(nested))
+    assert "records under 'one.data' and 'the.other.data'" in report.why
+    assert "jq .one.data x.json > one_data.json" in report.why
+
+
+def test_articles_with_questions_are_not_titles_with_labels(tmp_path: Path) -> None:
+    articles = [{"title": f"t{i}", "source": "ab"[i % 2], "paragraphs": [{"context": text, "qas": [
+        {"id": i, "question": "what?", "answers": [{"text": text.split()[0], "answer_start": 0}]}]}]}
+        for i, text in enumerate(TEXTS)]  # fmt: skip
+    report = look(tmp_path, "x.json", json.dumps(articles))
+    assert (report.task, report.n_examples) == ("read", len(TEXTS))
+
+
+def test_missing_texts_of_sentences_are_dropped_and_names_are_kept(tmp_path: Path) -> None:
+    rows = [("NaN" if i % 9 == 0 else text, label) for i, (text, label) in enumerate(ROWS)]
+    assert look(tmp_path, "x.csv", table(rows, ["text", "label"])).dropped == {"empty": 3}
+    names = [("Nan" if i % 9 else "NaN", "first") for i in range(27)]
+    assert look(tmp_path, "y.csv", table(names, ["text", "label"])).n_examples == 27
+
+
+@pytest.mark.parametrize("n", [30, 3000])
+def test_quantities_are_for_regression(n: int, tmp_path: Path) -> None:
+    rows = [(f"{TEXTS[i % 27]} number {i}", f"{0.03 + i * 37 % 497 / 100:.2f}") for i in range(n)]
+    report = look(tmp_path, "x.csv", table(rows, ["text", "score"]))
+    assert (report.task, report.n_examples) == ("regress", n)
+    stars = [(text, i % 5 + 1) for i, text in enumerate(TEXTS)]
+    assert look(tmp_path, "y.csv", table(stars, ["text", "score"])).task == "classify"
+
+
+def test_cures_name_columns_that_can_have_the_role(tmp_path: Path) -> None:
+    rows = [(i, f"2024-01-{i % 27 + 1:02d}", text, "en") for i, text in enumerate(TEXTS)]
+    report = look(tmp_path, "x.csv", table(rows, ["id", "date", "text", "lang"]))
+    assert f"catena train lm {tmp_path / 'x.csv'}'" in report.why
+    both = look(tmp_path, "y.csv", table([(i, *row[:2]) for i, row in enumerate(PAIRED)], ["id", "chosen", "other"]))
+    assert "--source-column chosen --target-column other" in both.why
+
+
+# --- words and trees --------------------------------------------------------------------------------------------------
+
+
+def test_comments_with_the_fields_of_a_row_are_comments(tmp_path: Path) -> None:
+    content = "".join(f"# id {i} domain=en\n" + "".join(f"{word} _ _ {tag}\n" for word, tag in sentence) + "\n"
+                      for i, sentence in enumerate(SENTENCES))  # fmt: skip
+    report = look(tmp_path, "x.conll", content)
+    assert (report.task, report.n_words) == ("tag", sum(map(len, SENTENCES)))
+    assert set(report.labels) == {"B-PER", "I-PER", "B-LOC", "O"}
+
+
+@pytest.mark.parametrize("name", ["x.txt", "x.tsv"])
+def test_tags_before_words_are_not_labels_of_texts(name: str, tmp_path: Path) -> None:
+    report = look(tmp_path, name, "\n".join("".join(f"{tag}\t{word}\n" for word, tag in one) for one in SENTENCES))
+    assert report.task is None
+    assert "--tags-column 0" in report.why
+
+
+def test_tags_of_words_without_sentences_are_not_labels(tmp_path: Path) -> None:
+    report = look(tmp_path, "x.csv", table([row for one in SENTENCES for row in one], ["word", "label"]))
+    assert report.task is None
+    assert "Add a column sentence_id" in report.why
+
+
+def test_dependency_trees_of_another_form_are_not_tags(tmp_path: Path) -> None:
+    rows = ["the\tDT\t2\tdet", "dog\tNN\t3\tsubj", "chased\tVB\t0\troot", "cats\tNN\t3\tobj"]
+    report = look(tmp_path, "x.txt", "\n".join("\n".join(rows) + "\n" for _ in range(9)))
+    assert report.task is None
+    assert "heads of words in column 2" in report.why
+    assert "--tags-column 1" in report.why
+    counted = ["the\tDT\t0", "dog\tNN\t1", "chased\tVB\t2", "cats\tNN\t3"]  # positions, not heads
+    other = look(tmp_path, "y.txt", "\n".join("\n".join(counted) + "\n" for _ in range(9)))
+    assert "heads" not in other.why
+
+
+def test_comments_between_trees_are_skipped(tmp_path: Path) -> None:
+    trees = "".join(f"(S (NP (DT the) (NN dog{i})) (VP (VB ran)))\n" for i in range(9))
+    report = look(tmp_path, "x.mrg", "%% made by a parser\n" + trees + "# the end\n")
+    assert (report.task, report.n_examples, report.dropped) == ("parse", 9, {})
+
+
+# --- dialogues --------------------------------------------------------------------------------------------------------
+
+
+TURNS = [["how are you today", "very well thank you", "glad to hear it"], ["where is the cat", "in the garden"]] * 3
+STAMPS = {
+    "fr": "{d:02d}/03/2024 à 09:0{i} - {who} : ", "fi": "{d}.3.2024 klo 9.0{i} - {who}: ",
+    "tw": "2024/3/{d} 上午9:0{i} - {who}: ", "ar": "{d:02d}/03/24, 9:0{i} م - {who}: ",
+    "kr": "2024. 3. {d}. 오전 9:0{i}, {who} : ", "cz": "{d}. 3. 2024 9:0{i} - {who}: ",
+    "us": "3/{d}/24, 9:0{i}\u202fAM - {who}: ", "ios": "\u200e[{d:02d}.03.24, 09:0{i}:12] {who}: ",
+    "discord": "[{d}/3/2024 9:0{i} AM] {who}\n",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STAMPS)
+def test_chats_are_read_with_their_speakers(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.txt"
+    path.write_text("".join(
+        STAMPS[name].format(d=d + 1, i=i, who=("Ann Lee", "Bob")[i % 2]) + turn + "\n" + "\n" * (name == "discord")
+        for d, turns in enumerate(TURNS) for i, turn in enumerate(turns)
+    ), encoding="utf-8")  # fmt: skip
+    assert inspect([path]).files[0].task == "converse"
+    found = [exchange for exchange in read_exchanges(path) if len(exchange.context) == 2]
+    assert [(one.context, one.responses, one.own) for one in found] == [
+        (tuple(turns[:2]), (turns[2],), (True, False)) for turns in TURNS if len(turns) == 3
+    ]
+
+
+def test_speakers_before_tabs_are_not_labels(tmp_path: Path) -> None:
+    lines = "\n".join("".join(f"{'AB'[i % 2]}\t{turn}\n" for i, turn in enumerate(turns)) for turns in TURNS)
+    for name in ("x.txt", "x.tsv"):
+        report = look(tmp_path, name, lines)
+        assert (report.format, report.task, report.n_examples) == ("dialogue", "converse", len(TURNS))
+    labeled = "".join(f"{'ab'[i % 2]}\tsome text {i}\n" for i in range(40))
+    assert look(tmp_path, "y.tsv", labeled).task == "classify"
+
+
+def test_turn_in_each_row_is_a_dialogue_for_each_id(tmp_path: Path) -> None:
+    rows = [(f"d{k}", i, "AB"[i % 2], turn) for k, turns in enumerate(TURNS) for i, turn in enumerate(turns)]
+    report = look(tmp_path, "x.csv", table(rows, ["dialogue_id", "turn", "speaker", "text"]))
+    assert (report.task, report.n_examples) == ("converse", len(TURNS))
+    found = list(read_exchanges(tmp_path / "x.csv"))
+    assert [exchange.responses[0] for exchange in found] == [turn for turns in TURNS for turn in turns[1:]]
+
+
+def test_instructions_are_read_with_their_texts(tmp_path: Path) -> None:
+    records = [{"instruction": "Sum up the text", "context": "" if i % 2 else text, "response": f"short {i}",
+                "category": "xy"[i % 2]} for i, text in enumerate(TEXTS)]  # fmt: skip
+    for name, content in (("x.jsonl", "".join(json.dumps(one) + "\n" for one in records)),
+                          ("x.csv", table([tuple(one.values()) for one in records], list(records[0])))):  # fmt: skip
+        report = look(tmp_path, name, content)
+        assert report.task == "converse"
+        contexts = [exchange.context for exchange in read_exchanges(tmp_path / name)]
+        assert contexts == [(" ".join(["Sum up the text", *one["context"].split()]),) for one in records]

@@ -246,7 +246,7 @@ def test_all_invalid_lines_are_all_found_in_one_run(tmp_path: Path) -> None:
 def test_table_without_labels_is_inspected(tmp_path: Path) -> None:
     (report,) = examine(tmp_path, "id,text\n1,hello there\n2,and you\n", names=("x.csv",)).files
     assert (report.format, report.n_examples, kinds(report)) == ("csv", 2, {"task"})
-    assert "Pass" in found(report.findings, "task").message
+    assert "catena train lm" in found(report.findings, "task").message
 
 
 def test_unprintable_labels_are_handled(tmp_path: Path) -> None:
@@ -371,9 +371,30 @@ def test_columns_and_task_of_the_caller_are_used(tmp_path: Path) -> None:
 
 def test_texts_longer_than_the_limit_are_dropped(tmp_path: Path) -> None:
     rows = [(text if i != 4 else "word " * 2000, label) for i, (text, label) in enumerate(rows_of())]
-    report = examined(tmp_path, labeled(rows))
-    assert report.dropped == {"longer than max_length=1000": 1}
+    report = examined(tmp_path, labeled(rows), max_length=1500)
+    assert report.dropped == {"longer than max_length=1500": 1}
     assert examined(tmp_path, labeled(rows), max_length=3000).n_examples == 20
+
+
+def test_long_texts_are_noted_but_counted_as_the_default_model_reads_them(tmp_path: Path) -> None:
+    """The models for few texts read whole documents, but no file in one line; networks read less."""
+    lengths = {4: 2000, 5: 10_001}
+    rows = [("word " * lengths[i] if i in lengths else text, label) for i, (text, label) in enumerate(rows_of())]
+    report = examined(tmp_path, labeled(rows))
+    assert (report.n_examples, report.dropped) == (19, {"longer than max_length=10000": 1})
+    assert found(report.findings, "long-text").lines == (6,)
+
+
+@pytest.mark.parametrize(("name", "longest"), [("x.mrg", 200), ("x.conll", 1000)])
+def test_long_sentences_are_dropped_as_in_training(name: str, longest: int, tmp_path: Path) -> None:
+    def sentence(n: int) -> str:
+        if name == "x.mrg":
+            return "(S " + " ".join(f"(N w{i})" for i in range(n)) + ")\n"
+        return "".join(f"w{i}\t{'B-X' if i % 2 else 'O'}\n" for i in range(n)) + "\n"
+
+    (tmp_path / name).write_text("".join(sentence(n) for n in (3, longest, longest + 1, 4)))
+    (report,) = inspect([tmp_path / name]).files
+    assert (report.n_examples, report.dropped) == (3, {f"longer than max_length={longest}": 1})
 
 
 def test_wrapped_prose_is_found_and_joined(tmp_path: Path) -> None:

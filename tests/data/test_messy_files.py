@@ -35,7 +35,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 OTHER_COUNTS = {"u_heads.conllu": (25, 26), "x_rec.jsonl": (37, 38, 39), "d_whatsapp.txt": (1,)}
 """Files for which the last column allows other counts. The chat of WhatsApp is one dialogue of 60 turns."""
 OTHER_TASKS = {
-    "num3.csv": "classify",
+    "num3.csv": "regress",
     "b_raw.mrg": "parse",
     "d_squad.json": "read",
     "v_glove.txt": None,

@@ -58,7 +58,7 @@ def test_csv_comes_back_with_quotes_delimiters_and_line_ends_inside(pairs, delim
 
 @given(st.lists(st.tuples(LABELS, texts(without='\t"', min_size=1).filter(str.strip)), min_size=1, max_size=8))
 def test_tsv_without_header_comes_back(pairs) -> None:
-    assume(not known_roles(pairs[0]))  # the common name of a column makes the first line a header
+    assume(not any(map(known_roles, pairs)))  # the common name of a column makes a line the header
     lines = [f"{label}\t{text}" for label, text in pairs]
     with file_with("\n".join(lines)) as path:
         found = pairs_of(path, format="tsv", columns={"label": "1", "text": "2"})
@@ -88,12 +88,13 @@ def test_first_word_and_fasttext_come_back(pairs) -> None:
 
 @given(st.lists(texts(), min_size=1))
 def test_lines_of_text_come_back_as_they_were(lines: list[str]) -> None:
-    if lines[0].startswith("\ufeff"):
-        lines[0] = "x" + lines[0]  # at the very beginning it is a byte-order mark, no text
     with file_with("".join(line + "\n" for line in lines)) as path:
         found = list(read_texts(path, format="text"))
-    assert [example.text if line.strip() else "" for example, line in zip(found, lines, strict=True)] == [
-        line if line.strip() else "" for line in lines
+    expected = [line.removeprefix("\ufeff") for line in lines]  # byte-order marks are not text, also in joined files
+    if lines[0].startswith("\ufeff"):
+        expected[0] = expected[0].removeprefix("\ufeff")  # the decoder removes the one of the file
+    assert [example.text if line.strip() else "" for example, line in zip(found, expected, strict=True)] == [
+        line if line.strip() else "" for line in expected
     ]
     assert [example.location.line for example in found] == list(range(1, len(lines) + 1))
 
@@ -103,6 +104,7 @@ SIDES = texts(without='\t"\ufeff')
 
 @given(st.lists(st.tuples(SIDES, SIDES), min_size=1, max_size=8).filter(lambda pairs: any(a.strip() for a, _ in pairs)))
 def test_pairs_of_lines_and_of_two_files_come_back(pairs) -> None:
+    assume(not any(map(known_roles, pairs)))
     joined = [(" ".join(a.split()), " ".join(b.split())) for a, b in pairs]
     with file_with("\n".join(f"{a}\t{b}" for a, b in pairs)) as path:
         found = read_pairs(path, format="tsv", columns={"source": "1", "target": "2"})

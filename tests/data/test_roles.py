@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from catena.data.column_choice import choose_columns, lookup
+from catena.data.column_choice import choose_columns
 from catena.data.roles import (
     LABEL,
     TEXT,
@@ -13,7 +13,7 @@ from catena.data.roles import (
     find_pair,
     known_roles,
 )
-from catena.data.values import is_label_column, is_quantity, mean_words, one_hot_columns, pair_by_values
+from catena.data.values import is_label_column, is_quantity, lookup, mean_words, one_hot_columns, pair_by_values
 
 
 @pytest.mark.parametrize(

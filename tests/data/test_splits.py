@@ -223,3 +223,15 @@ def test_train_on_dev_adds_dev_to_train_and_keeps_test_apart(
     assert both.dev.tolist() == plain.dev.tolist()
     assert both.test.tolist() == plain.test.tolist()
     assert both.train.tolist() == sorted([*plain.train.tolist(), *plain.dev.tolist()])
+
+
+@pytest.mark.parametrize("by", ["hash", "stratified", "end", "random"])
+def test_parts_of_dev_are_disjoint(by) -> None:
+    keys, labels = [f"example {i}" for i in range(40)], [str(i % 3) for i in range(40)]
+    parts = [Splits(0.25, by, dev_part=part).rows(keys, labels) for part in range(4)]
+    held_out = [i for rows in parts for i in rows.dev.tolist()]
+    assert len(held_out) == len(set(held_out)) >= 37, "the last part leaves an example of each label"
+    for rows in parts:
+        assert sorted([*rows.train.tolist(), *rows.dev.tolist()]) == list(range(40))
+    with pytest.raises(ConfigError, match="dev_part must be at most 3"):
+        Splits(0.25, by, dev_part=4)

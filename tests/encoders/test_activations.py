@@ -9,8 +9,8 @@ from typing import get_args
 import pytest
 import torch
 
-from catena.encoders.activations import ACTIVATIONS, build_activation
 from catena.encoders.config import ActivationName
+from catena.encoders.layers import ACTIVATIONS, build_activation
 from catena.errors import UnknownNameError
 
 FORMULAS: dict[str, Callable[[float], float]] = {

@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from catena.encoders.activations import build_activation
 from catena.encoders.cells import CoupledLSTM, Elman, GRUResetFirst, Leaky, PeepholeLSTM, Recurrence
 from catena.encoders.fused import FusedRecurrence
+from catena.encoders.layers import build_activation
 from tests.oracle import recurrent as oracle
 
 FUNCTIONS = {

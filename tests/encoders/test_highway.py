@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from catena.encoders.activations import build_activation
 from catena.encoders.base import Encoder
 from catena.encoders.build import build_encoder
 from catena.encoders.config import HighwayConfig
 from catena.encoders.highway import HighwayLayer
+from catena.encoders.layers import build_activation
 from tests.laws.encoder_laws import CausalEncoderLaws
 from tests.oracle.recurrent import sigmoid
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from catena.encoders.normalize import BatchNorm, LayerNorm, NoNorm, build_norm
+from catena.encoders.layers import BatchNorm, LayerNorm, NoNorm, build_norm
 from catena.errors import UnknownNameError
 
 MASK = torch.tensor([[True, True, True], [True, False, False]])

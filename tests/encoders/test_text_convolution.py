@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from catena.encoders.activations import ACTIVATIONS, NONDECREASING
-from catena.encoders.build import build_text_convolution
 from catena.encoders.config import TextConvolutionConfig
-from catena.encoders.text_convolution import TextConvolution, _LargestWindow, largest_window
+from catena.encoders.layers import ACTIVATIONS, NONDECREASING
+from catena.encoders.text_convolution import TextConvolution, _LargestWindow, build_text_convolution, largest_window
 from catena.errors import ShapeError
 from tests.oracle.convolution import convolve, k_largest
 

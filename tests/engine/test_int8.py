@@ -13,14 +13,15 @@ from catena.engine.decoder import CompiledStepper, get_plan
 from catena.engine.int8 import quantize_int8_
 from catena.errors import ConfigError
 from catena.kernels.linear.int8_weight import Int8Weight
-from catena.seq2seq.base import EncoderDecoder, Source
+from catena.seq2seq.base import EncoderDecoder, Source, VocabularyInfo
 from catena.seq2seq.build import build_encoder_decoder
-from catena.seq2seq.convolutional_config import ConvolutionalSeq2SeqConfig
-from catena.seq2seq.copy_config import CopyNetConfig
-from catena.seq2seq.recurrent_config import RecurrentSeq2SeqConfig
-from catena.seq2seq.sides import VocabularyInfo
+from catena.seq2seq.config import (
+    ConvolutionalSeq2SeqConfig,
+    CopyNetConfig,
+    RecurrentSeq2SeqConfig,
+    TransformerSeq2SeqConfig,
+)
 from catena.seq2seq.transformer import TransformerSeq2Seq
-from catena.seq2seq.transformer_config import TransformerSeq2SeqConfig
 
 V = 50
 SIDES = VocabularyInfo(V, [1] * V, 2, 3, (0, 2), shared=True)

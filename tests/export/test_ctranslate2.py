@@ -13,10 +13,9 @@ from catena.errors import ConfigError
 from catena.export.ctranslate2 import SpecialTokenNames, check, to_ctranslate2
 from catena.search.beam_search import beam
 from catena.search.greedy_search import greedy
-from catena.seq2seq.base import Source
-from catena.seq2seq.sides import VocabularyInfo
+from catena.seq2seq.base import Source, VocabularyInfo
+from catena.seq2seq.config import TransformerSeq2SeqConfig
 from catena.seq2seq.transformer import TransformerSeq2Seq, build_transformer
-from catena.seq2seq.transformer_config import TransformerSeq2SeqConfig
 
 needed = pytest.mark.skipif(find_spec("ctranslate2") is None, reason="needs ctranslate2")
 V = 20

@@ -18,9 +18,7 @@ from catena.export.onnx import to_onnx
 from catena.export.steps import step_module
 from catena.seq2seq.base import EncoderDecoder, Source
 from catena.seq2seq.build import build_encoder_decoder
-from catena.seq2seq.convolutional_config import ConvolutionalSeq2SeqConfig
-from catena.seq2seq.recurrent_config import RecurrentSeq2SeqConfig
-from catena.seq2seq.transformer_config import TransformerSeq2SeqConfig
+from catena.seq2seq.config import ConvolutionalSeq2SeqConfig, RecurrentSeq2SeqConfig, TransformerSeq2SeqConfig
 from tests.laws.seq2seq_laws import SIDES
 
 needed = pytest.mark.skipif(find_spec("onnxruntime") is None or find_spec("onnx") is None, reason="needs onnxruntime")

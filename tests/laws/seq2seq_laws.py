@@ -15,8 +15,7 @@ from torch import Tensor
 
 from catena.errors import ShapeError
 from catena.search.stepper import HasAttention, Stepper
-from catena.seq2seq.base import EncoderDecoder, Source
-from catena.seq2seq.sides import VocabularyInfo
+from catena.seq2seq.base import EncoderDecoder, Source, VocabularyInfo
 from tests.laws.stepper_laws import StepperLaws, some_ids
 
 SIDES = VocabularyInfo(n_source=9, counts=(0, 2, 0, 5, 4, 3, 2, 2), begin=2, end=3, forbidden=(0, 2))

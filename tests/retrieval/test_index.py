@@ -58,6 +58,21 @@ def test_mixed_parts_add_weighted_scores(generator: np.random.Generator) -> None
 def test_damaged_index_raises(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="not a valid index file"):
         VectorPart.load(tmp_path)
+    with pytest.raises(CheckpointError, match="cannot be read"):
+        TermPart.load(tmp_path / "nowhere")
+    part = TermPart.of([{"a": 1.0}, {"a": 0.5, "b": 2.0}])
+    for name, value in (
+        ("term_offsets.npy", np.array([0, 5, 3])),
+        ("term_offsets.npy", np.array([0, 1, 4])),
+        ("term_ids.npy", np.array([0, 0, 9])),
+        ("term_weights.npy", np.array([1.0, np.nan, 1.0], np.float32)),
+    ):
+        part.save(tmp_path)
+        np.save(tmp_path / name, value)
+        with pytest.raises(CheckpointError, match="do not fit together"):
+            TermPart.load(tmp_path)
+    part.save(tmp_path)
+    (tmp_path / "term_ids.npy").write_bytes(b"")
     with pytest.raises(CheckpointError, match="not a valid index file"):
         TermPart.load(tmp_path)
 

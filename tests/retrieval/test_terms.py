@@ -52,8 +52,8 @@ def test_saved_matcher_scores_same(settings: TfidfConfig | BM25Config, tmp_path:
     matcher.save(tmp_path)
     again = load_terms(settings, tmp_path)
     assert [again.score(q, d) for q in TEXTS for d in CORPUS] == [matcher.score(q, d) for q in TEXTS for d in CORPUS]
-    (tmp_path / "terms.json").write_text('{"format": 2}')
-    with pytest.raises(CheckpointError, match="its format is 2, not 1"):
+    (tmp_path / "terms.json").write_text('{"format": 2, "n": 1, "mean_length": 1, "frequency": {}}')
+    with pytest.raises(CheckpointError, match="must be 1, got 2"):
         load_terms(settings, tmp_path)
     with pytest.raises(DataError, match="no document"):
         learn_terms(settings, [])

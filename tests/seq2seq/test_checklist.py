@@ -12,11 +12,10 @@ from torch import Tensor
 from catena.errors import ConfigError
 from catena.search.beam_search import beam
 from catena.search.greedy_search import greedy
-from catena.seq2seq.base import Source
+from catena.seq2seq.base import Source, VocabularyInfo
 from catena.seq2seq.checklist import ChecklistModel
 from catena.seq2seq.checklist_config import ChecklistConfig
 from catena.seq2seq.checklist_state import LM, NEW, USED, Agenda
-from catena.seq2seq.sides import VocabularyInfo
 from tests.laws.seq2seq_laws import ONE_VOCABULARY, EncoderDecoderLaws
 from tests.oracle.checklist import checklist_log_probs
 

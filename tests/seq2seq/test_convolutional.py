@@ -11,8 +11,8 @@ import torch
 
 from catena.errors import ShapeError
 from catena.seq2seq.base import Source
+from catena.seq2seq.config import ConvolutionalSeq2SeqConfig
 from catena.seq2seq.convolutional import ConvolutionalSeq2Seq, build_convolutional
-from catena.seq2seq.convolutional_config import ConvolutionalSeq2SeqConfig
 from tests.laws.seq2seq_laws import ONE_VOCABULARY, SIDES, EncoderDecoderLaws, Maker
 
 SMALL = {"d_embedding": 6, "d": 8, "n_encoder_layers": 2, "n_decoder_layers": 2, "max_length": 12, "dropout": 0.0}

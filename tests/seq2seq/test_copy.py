@@ -14,11 +14,10 @@ from catena.encoders.config import RecurrentConfig, TransformerConfig
 from catena.errors import ConfigError, DataError
 from catena.search.beam_search import beam
 from catena.search.greedy_search import greedy
-from catena.seq2seq.base import Source
+from catena.seq2seq.base import Source, VocabularyInfo
 from catena.seq2seq.build import build_encoder_decoder
+from catena.seq2seq.config import CopyNetConfig
 from catena.seq2seq.copy import CopyNet
-from catena.seq2seq.copy_config import CopyNetConfig
-from catena.seq2seq.sides import VocabularyInfo
 from tests.laws.seq2seq_laws import ONE_VOCABULARY, SIDES, EncoderDecoderLaws, Maker, padded
 
 NEW = {6: 8, 7: 9}

@@ -9,11 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from catena.search.greedy_search import greedy
-from catena.seq2seq.base import Source
+from catena.seq2seq.base import Source, VocabularyInfo
 from catena.seq2seq.build import build_encoder_decoder
-from catena.seq2seq.convolutional_config import ConvolutionalSeq2SeqConfig
-from catena.seq2seq.sides import VocabularyInfo
-from catena.seq2seq.transformer_config import TransformerSeq2SeqConfig
+from catena.seq2seq.config import ConvolutionalSeq2SeqConfig, TransformerSeq2SeqConfig
 
 V, LONGEST = 12, 5
 SIDES = VocabularyInfo(V, [0, 1, 0, *[5] * (V - 3)], 2, 3, (0, 1, 2), shared=True)

@@ -6,14 +6,15 @@ import pytest
 import torch
 
 from catena.errors import ShapeError
-from catena.seq2seq.base import Source
+from catena.seq2seq.base import Source, VocabularyInfo
 from catena.seq2seq.build import build_encoder_decoder
-from catena.seq2seq.config import EncoderDecoderConfig
-from catena.seq2seq.convolutional_config import ConvolutionalSeq2SeqConfig
-from catena.seq2seq.copy_config import CopyNetConfig
-from catena.seq2seq.recurrent_config import RecurrentSeq2SeqConfig
-from catena.seq2seq.sides import VocabularyInfo
-from catena.seq2seq.transformer_config import TransformerSeq2SeqConfig
+from catena.seq2seq.config import (
+    ConvolutionalSeq2SeqConfig,
+    CopyNetConfig,
+    EncoderDecoderConfig,
+    RecurrentSeq2SeqConfig,
+    TransformerSeq2SeqConfig,
+)
 
 KINDS: dict[str, EncoderDecoderConfig] = {
     "transformer": TransformerSeq2SeqConfig(d=8, d_ff=8, n_heads=2, n_encoder_layers=1, n_decoder_layers=1),

@@ -13,8 +13,8 @@ import torch
 from catena.search.beam_search import beam
 from catena.search.greedy_search import greedy
 from catena.seq2seq.base import Source
+from catena.seq2seq.config import TransformerSeq2SeqConfig
 from catena.seq2seq.transformer import TransformerSeq2Seq, build_transformer
-from catena.seq2seq.transformer_config import TransformerSeq2SeqConfig
 from tests.laws.seq2seq_laws import ONE_VOCABULARY as SIDES
 
 pytestmark = pytest.mark.skipif(find_spec("transformers") is None, reason="needs transformers")

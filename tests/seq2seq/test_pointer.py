@@ -16,8 +16,8 @@ from catena.encoders.config import EncoderConfig, RecurrentConfig, TransformerCo
 from catena.errors import ConfigError, ShapeError
 from catena.search.beam_search import beam
 from catena.search.greedy_search import greedy
+from catena.seq2seq.config import PointerNetworkConfig
 from catena.seq2seq.pointer import PointerInputs, PointerNetwork, PointReader, build_pointer
-from catena.seq2seq.pointer_config import PointerNetworkConfig
 from catena.seq2seq.pointing import RULES, most_steps
 from tests.laws.stepper_laws import StepperLaws, some_ids
 from tests.seq2seq.test_pointing import possible

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from catena.seq2seq.base import Source
 from catena.seq2seq.build import build_encoder_decoder
-from catena.seq2seq.recurrent_config import RecurrentSeq2SeqConfig
+from catena.seq2seq.config import RecurrentSeq2SeqConfig
 from tests.laws.seq2seq_laws import ONE_VOCABULARY, SIDES, EncoderDecoderLaws, Maker, padded
 
 

@@ -14,10 +14,9 @@ from catena.errors import ConfigError
 from catena.outputs.config import HierarchicalConfig
 from catena.search.beam_search import beam
 from catena.search.greedy_search import greedy
-from catena.seq2seq.base import Source
+from catena.seq2seq.base import Source, VocabularyInfo
 from catena.seq2seq.build import build_encoder_decoder
-from catena.seq2seq.recurrent_config import RecurrentSeq2SeqConfig
-from catena.seq2seq.sides import VocabularyInfo
+from catena.seq2seq.config import RecurrentSeq2SeqConfig
 from tests.laws.seq2seq_laws import SIDES, padded
 from tests.seq2seq.test_recurrent import maker
 
@@ -67,6 +66,34 @@ def test_recurrent_equals_torch_networks(attention: str) -> None:
     )
     for a, b in zip(ours, theirs, strict=True):
         assert torch.allclose(a, b, rtol=0, atol=1e-10)
+
+
+def test_gnmt_stack_equals_torch_cells() -> None:
+    """One bidirectional layer below residual ones; the lowest decoder layer attends, and all read the context."""
+    options = {"order": "gnmt", "n_layers": 4, "residual": True, "bidirectional": "first", "attention": "dot"}
+    model: Any = maker({**options, "tied": False})()
+    source, (targets, lengths) = Source(*padded(SOURCES)), padded(TARGETS)
+    states, layers = model.source(source.ids), []
+    for i, layer in enumerate(model.encoder.layers):
+        peer = nn.LSTM(states.shape[2], 6 if i else 3, bidirectional=not i, batch_first=True).double()
+        copied(peer, [layer])
+        above, last = peer(states)
+        states = above + states if i > 1 else above
+        layers.append([part.transpose(0, 1).flatten(1) for part in last])
+    logits = []
+    for vectors in model.target(model.shifted(targets)).unbind(1):
+        weights = (states @ layers[0][0][:, :, None]).softmax(dim=1)
+        context, below = (weights * states).sum(dim=1), vectors
+        for i, layer in enumerate(model.decoder.stack.layers):
+            cell = nn.LSTMCell(6 + below.shape[1], 6).double()
+            cell.load_state_dict({name.removesuffix("_l0"): part for name, part in layer.network.named_parameters()})
+            layers[i] = cell(torch.cat((below, context), dim=1), layers[i])
+            below = layers[i][0] + below if i > 1 else layers[i][0]
+        logits.append(below @ model.output.scores.weight.t() + model.output.scores.bias)
+    forbidden = torch.tensor(SIDES.forbidden)
+    wanted = torch.stack(logits, dim=1).index_fill(2, forbidden, -torch.inf).log_softmax(dim=2)
+    found = model.token_log_probs(source, targets, lengths)
+    assert torch.allclose(found, wanted.gather(2, targets[..., None])[..., 0], rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,8 @@ import torch
 from pydantic import ValidationError
 
 from catena.seq2seq.base import Source
-from catena.seq2seq.recurrent import RecurrentEncoderDecoder
-from catena.seq2seq.recurrent_config import ScheduledSamplingConfig
-from catena.seq2seq.scheduled import draw, teacher_forcing_prob
+from catena.seq2seq.config import ScheduledSamplingConfig
+from catena.seq2seq.recurrent import RecurrentEncoderDecoder, draw, teacher_forcing_prob
 from tests.laws.seq2seq_laws import SIDES, padded
 from tests.seq2seq.test_recurrent import maker
 

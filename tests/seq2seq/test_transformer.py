@@ -10,10 +10,9 @@ from torch import Tensor, nn
 from catena.engine import pool
 from catena.engine.decoder import CompiledStepper, compile_decoder
 from catena.errors import ConfigError
-from catena.seq2seq.base import Source
-from catena.seq2seq.sides import VocabularyInfo
+from catena.seq2seq.base import Source, VocabularyInfo
+from catena.seq2seq.config import TransformerSeq2SeqConfig
 from catena.seq2seq.transformer import TransformerSeq2Seq, build_transformer
-from catena.seq2seq.transformer_config import TransformerSeq2SeqConfig
 from catena.seq2seq.transformer_stepper import TransformerStepper
 from tests.laws.seq2seq_laws import ONE_VOCABULARY, SIDES, EncoderDecoderLaws, Maker
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from catena.cli.main import main
-from catena.tasks.data_warnings import overlap_warnings, unseen_line
+from catena.tasks.sources import overlap_warnings, unseen_line
 
 LINES = [f"label{i % 3}\tthis is a sentence with the number {i}" for i in range(100)]
 BLOCKS = [f"the\tD\ncat{i}\tN\nsat\tV\n" for i in range(60)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import pickle
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,10 @@ import catena
 from catena import Tagger, TextClassifier
 from catena.config import keys
 from catena.errors import CatenaError, ConfigError, DataError
+from catena.tasks.auto.table import Candidate, default_values
 from catena.tasks.estimator import keyword_paths, keyword_table
 from catena.tasks.spec import TASKS
+from catena.training.report import SilentReporter
 
 TEXTS, LABELS = ["it pours", "play some jazz"] * 10, ["weather", "music"] * 10
 NAMES = [name for name in TASKS if TASKS[name].estimator]
@@ -64,6 +67,29 @@ def test_unknown_keyword_raises_error_with_suggestion() -> None:
         TextClassifier(max_epoch=3)
     with pytest.raises(ConfigError, match=r"Tagger has no option 'n_layer'"):
         Tagger().set_params(n_layer=2)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_fit_forgets_the_older_model(name: str, tmp_path: Path) -> None:
+    kinds = [TASKS[name].estimator, *TASKS[name].estimators]
+    estimators = {TASKS[name].estimator_class(kind) for kind in kinds}
+    assert estimators
+    for estimator in estimators:
+        model = estimator()
+        for attribute in ("task_", "scores_", "classes_", "_classes", "_columns", "_kind", "_names"):
+            setattr(model, attribute, object())
+        with pytest.raises(CatenaError):
+            model.fit(tmp_path / "missing")
+        assert set(vars(model)) <= {*estimator.keyword_keys}
+
+
+def test_fit_again_equals_a_fresh_fit() -> None:
+    options = {"max_epochs": 3, "device": "cpu"}
+    others, labels = ["one shirt", "two trams", "red shoes"] * 6, ["shop", "travel", "shop"] * 6
+    fresh = TextClassifier("loglinear", **options).fit(others, labels)
+    model = TextClassifier("loglinear", **options).fit(TEXTS, LABELS).fit(others, labels)
+    assert list(model.classes_) == ["shop", "travel"]
+    assert np.array_equal(model.predict_proba(TEXTS), fresh.predict_proba(TEXTS))
 
 
 def test_option_of_another_kind_is_reported_by_fit() -> None:
@@ -131,3 +157,47 @@ def test_train_returns_the_estimator_of_the_detected_task(tmp_path: Path) -> Non
     )
     assert isinstance(model, TextClassifier)
     assert (tmp_path / "run" / "config.toml").is_file()
+
+
+# --- the default model ------------------------------------------------------------------------------------------------
+
+
+def small_table(kinds: Mapping[str, tuple[float, float]]) -> tuple[Candidate, ...]:
+    """A table with a default model for each range of the number of examples."""
+    return tuple(Candidate(kind, f"a {kind}", {"model": {"kind": kind}}, default=kinds[kind]) for kind in kinds)
+
+
+def test_fit_without_model_uses_the_table_for_the_number_of_examples(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = small_table({"tfidf": (0.0, 20.0), "loglinear": (20.0, 1e9)})
+    monkeypatch.setattr("catena.tasks.auto.table.read_candidates", lambda task: table)
+    monkeypatch.setattr("catena.tasks.auto.table.read_candidates", lambda task: table)
+    few = TextClassifier(device="cpu").fit(TEXTS[:19], LABELS[:19])
+    many = TextClassifier(device="cpu").fit(TEXTS, LABELS)
+    assert [model.task_.config.model.kind for model in (few, many)] == ["tfidf", "loglinear"]
+    assert few.model is None, "the argument is kept, as clone needs it"
+
+
+def test_fit_without_model_equals_the_choice_of_the_command_for_the_same_file(tmp_path: Path) -> None:
+    path = tmp_path / "train.tsv"
+    path.write_text("".join(f"{y}\t{x}\n" for x, y in zip(TEXTS, LABELS, strict=True)), encoding="utf-8")
+    expected, line = default_values(TASKS["classify"], {"data": {"train": [str(path)]}})
+    reporter = NotedReporter()
+    by_path = TextClassifier().fit(path, reporter=reporter)
+    by_list = TextClassifier().fit(TEXTS, LABELS)
+    assert by_path.task_.config.model.kind == by_list.task_.config.model.kind == expected["model"]["kind"]
+    assert line in reporter.notes
+
+
+def test_fit_with_options_of_a_model_keeps_that_model() -> None:
+    tagger = Tagger(structure="crf", d=4, embedding_d=4, max_epochs=1, threads=1, device="cpu")
+    assert tagger.fit([["a", "b"]] * 20, [["X", "Y"]] * 20).task_.config.model.kind == "neural"
+
+
+class NotedReporter(SilentReporter):
+    """Keeps notes."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def note(self, words: str) -> None:
+        self.notes.append(words)

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
+from unittest.mock import patch
 
 import pytest
 
@@ -30,11 +31,11 @@ def code() -> str:
 
 @pytest.fixture
 def reverse(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ModuleType]:
-    monkeypatch.setattr(TASKS, "_table", dict(TASKS._table))
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "reverse.py").write_text(code(), encoding="utf-8")
     sys.modules.pop("reverse", None)
-    yield importlib.import_module("reverse")
+    with patch.dict(TASKS):
+        yield importlib.import_module("reverse")
     del sys.modules["reverse"]
 
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from catena.training.eager_optimizers import without_compiler
+from catena.training.optimize import without_compiler
 
 KINDS: tuple[tuple[Any, dict[str, Any]], ...] = (
     (torch.optim.SGD, {"momentum": 0.9, "fused": True}),
@@ -64,7 +64,7 @@ def test_step_is_not_differentiable_and_takes_a_closure() -> None:
 SCRIPT = """
 import sys
 import torch
-from catena.training.eager_optimizers import without_compiler
+from catena.training.optimize import without_compiler
 
 for name in ("SGD", "Adam", "AdamW", "Adagrad", "Adadelta"):
     weight = torch.nn.Parameter(torch.ones(2))

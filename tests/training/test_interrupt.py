@@ -11,7 +11,7 @@ import pytest
 
 from catena.checkpoint import open_checkpoint
 from catena.randomness import Randomness
-from catena.training.interrupt import Interruption
+from catena.training.device import Interruption
 from catena.training.loop import train
 from catena.training.report import LinesReporter, SilentReporter
 from tests.laws.resume_laws import SEED, Doomed, fresh_run, go_on, same_end

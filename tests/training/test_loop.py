@@ -192,7 +192,7 @@ def test_evaluation_steps_and_end(values: dict[str, Any], steps: list[int], reas
 def test_last_evaluation_fits_into_max_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """A step takes one second and an evaluation three: after the fourth step one just fits."""
     now = [0.0]
-    monkeypatch.setattr("catena.training.clock.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("catena.training.report.time.monotonic", lambda: now[0])
 
     class Slow(TinyTask):
         def loss(self, batch: Batch) -> BatchLoss:
@@ -213,7 +213,7 @@ def test_last_evaluation_fits_into_max_time(monkeypatch: pytest.MonkeyPatch) -> 
 def test_learning_rate_reaches_its_end_when_the_time_limit_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten steps of one second fit into the time, of the hundred that the schedule plans."""
     now = [0.0]
-    monkeypatch.setattr("catena.training.clock.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("catena.training.report.time.monotonic", lambda: now[0])
 
     class Slow(TinyTask):
         def loss(self, batch: Batch) -> BatchLoss:

@@ -8,8 +8,8 @@ import torch
 from catena.errors import OutOfMemoryError
 from catena.randomness import Randomness
 from catena.training.config import TrainingConfig
+from catena.training.device import is_out_of_memory
 from catena.training.loop import train
-from catena.training.memory import is_out_of_memory
 from catena.training.report import SilentReporter
 from catena.training.task import Batch, BatchLoss, Evaluation
 from tests.training.tiny import TinyTask

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from catena.checkpoint import file_sha256, open_checkpoint
+from catena.checkpoint import open_checkpoint
 from catena.errors import CheckpointError
+from catena.files import file_sha256
 from catena.training.run import RunFolder, create_run, open_run
 from catena.version import __version__
 
@@ -54,6 +55,15 @@ def test_run_is_overwritten_only_with_option(tmp_path: Path) -> None:
     create_run(tmp_path / "a", "new\n", seed=0, overwrite=True)
     assert sorted(p.name for p in run.path.iterdir()) == ["checkpoints", "config.toml", "meta.json", "metrics.jsonl"]
     assert not list((run.path / "checkpoints").iterdir())
+
+
+def test_run_that_could_not_be_written_does_not_block_its_folder(tmp_path: Path) -> None:
+    """A full disk leaves the folder of the checkpoints, which is made first."""
+    (tmp_path / "run" / "checkpoints").mkdir(parents=True)
+    assert create_run(tmp_path / "run", "", seed=0).meta["seed"] == 0
+    (tmp_path / "other" / "checkpoints" / "mine").mkdir(parents=True)
+    with pytest.raises(CheckpointError, match="does not contain a run"):
+        create_run(tmp_path / "other", "", seed=0)
 
 
 def test_other_folders_are_never_emptied(tmp_path: Path) -> None:

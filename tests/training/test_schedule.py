@@ -7,7 +7,7 @@ import math
 import pytest
 
 from catena.training.config import TrainingConfig
-from catena.training.schedule import Plateau, build_schedule, factor
+from catena.training.optimize import Plateau, build_schedule, factor
 
 
 def rates(steps: int, **values: object) -> list[float]:

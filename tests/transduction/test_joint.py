@@ -162,7 +162,7 @@ def test_saved_model_loads_back(model: JointModel, tmp_path: Path) -> None:
     assert again.units == model.units
     assert again.search("photon", 3) == model.search("photon", 3)
     (tmp_path / "units.json").write_text("{}", encoding="utf-8")
-    with pytest.raises(CheckpointError, match=r"units\.json is not a valid unit file"):
+    with pytest.raises(CheckpointError, match=r"units\.json is damaged"):
         JointModel.load(tmp_path, model.settings)
 
 

@@ -11,10 +11,7 @@ import torch
 from catena.data.batches import pad
 from catena.errors import ConfigError
 from catena.seq2seq.base import Source
-from catena.seq2seq.config import EncoderDecoderConfig
-from catena.seq2seq.copy_config import CopyNetConfig
-from catena.seq2seq.recurrent_config import RecurrentSeq2SeqConfig
-from catena.seq2seq.transformer_config import TransformerSeq2SeqConfig
+from catena.seq2seq.config import CopyNetConfig, EncoderDecoderConfig, RecurrentSeq2SeqConfig, TransformerSeq2SeqConfig
 from catena.transduction.alphabet import Alphabet
 from catena.transduction.config import SequenceTransducerConfig
 from catena.transduction.network import StringPairBatch

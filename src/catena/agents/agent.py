@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from os import PathLike
@@ -28,12 +27,13 @@ from catena.agents.recording import check_recording, record_episode
 from catena.agents.runs import TrainedAgent, load_model, resume_agent, train_agent
 from catena.agents.spaces import ActionFormat, ObservationFormat
 from catena.agents.tabular import QTable
-from catena.checkpoint import METRICS, is_run, write_checkpoint
+from catena.checkpoint import is_run, write_checkpoint
 from catena.config import parse
 from catena.draw.curves import draw_curves, series_of_rows
 from catena.draw.picture import Picture
 from catena.errors import CheckpointError, ConfigError, DataError
 from catena.training.report import Reporter, SilentReporter
+from catena.training.run import RunFolder
 
 A = TypeVar("A", bound="Agent")
 _CURVES = {"return": "evaluation (epsilon 0)", "training_return": "training episodes"}
@@ -399,8 +399,8 @@ def read_curve(folder: Path) -> list[dict[str, float]]:
     """The evaluations of a run, from its metrics.jsonl; empty for a folder that is not a run."""
     if not is_run(folder):
         return []
-    rows = [json.loads(line) for line in (folder / METRICS).read_text(encoding="utf-8").splitlines()]
-    evaluations = ({**row["scores"], "environment_steps": row["tokens"]} for row in rows if "scores" in row)
+    rows = [row for row in RunFolder(folder).metrics() if {"scores", "tokens"} <= row.keys()]
+    evaluations = ({**row["scores"], "environment_steps": row["tokens"]} for row in rows)
     return [{name: math.nan if v is None else v for name, v in scores.items()} for scores in evaluations]
 
 

@@ -1,4 +1,7 @@
-"""The config of an agent: environment, Q-function, exploration and evaluation. Imports no torch."""
+"""The config of an agent: environment, Q-function, exploration and evaluation. Imports no torch.
+
+Tested in tests/agents/test_evaluation.py and tests/agents/test_learning.py.
+"""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from catena.agents.config import EnvironmentConfig
 from catena.agents.spaces import ActionFormat, ObservationFormat, action_format, observation_format
-from catena.config.flags import toml_value
+from catena.config.text import toml_value
 from catena.errors import ConfigError, DataError, MissingExtraError, UnknownNameError
 from catena.extras import require
 from catena.randomness import Randomness

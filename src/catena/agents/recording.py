@@ -1,4 +1,4 @@
-"""Recording of an episode as a GIF or MP4 file."""
+"""Recording of an episode as a GIF or MP4 file. Tested in tests/agents/test_agent.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a config to a trained agent: train, resume and load run folders."""
+"""From a config to a trained agent: train, resume and load run folders. Tested in tests/agents/test_resume.py."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from catena.training.loop import resume, train
 from catena.training.report import Reporter, RunResult
 from catena.training.resuming import load_config
 from catena.training.run import RunFolder, create_run, open_run
-from catena.training.selection import finite
+from catena.training.state import finite
 
 _FREE = ("environment.replay_actions",)
 """Options that may change when a run is resumed, in addition to the limits of training."""

@@ -2,6 +2,8 @@
 
 Values are stored in their own type, which is small for images, and converted by the network that reads them. Nothing is
 normalized, except that unsigned bytes are divided by 255.
+
+Tested in tests/agents/test_environment.py and tests/agents/test_targets.py.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@ r"""Weightings: from attention scores to attention weights.
 
 ``soft`` distributes the weight over all keys that the mask allows (Bahdanau et al. 2015). The others are in
 :mod:`catena.attention.hard` and :mod:`catena.attention.local`.
+
+Tested in tests/attention/test_unseen.py and tests/attention/test_hard.py.
 """
 
 from __future__ import annotations

@@ -17,14 +17,12 @@ network.
 This subpackage is independent of optimizers, epochs and tasks.
 
 =============  ===========================================================================
-``files``      text files that are written atomically, and their hashes
 ``folder``     one checkpoint: write, check, read
-``lock``       one process at a time writes to a run
-``runs``       the checkpoints of a run: `best`, `last`, and the checkpoint for a path
+``runs``       the checkpoints of a run: `best`, `last`, and the checkpoint for a path; one process at a time
+``values``     JSON values and checks of their types
 =============  ===========================================================================
 """
 
-from catena.checkpoint.files import as_json, check_regular, file_sha256, write_text_atomically
 from catena.checkpoint.folder import (
     CONFIG,
     FORMAT_VERSION,
@@ -36,11 +34,11 @@ from catena.checkpoint.folder import (
     read_checkpoint,
     write_checkpoint,
 )
-from catena.checkpoint.lock import LOCK, lock_run
 from catena.checkpoint.runs import (
     BEST,
     CHECKPOINTS,
     LAST,
+    LOCK,
     LOG,
     META,
     METRICS,
@@ -49,13 +47,14 @@ from catena.checkpoint.runs import (
     is_run,
     last_checkpoint,
     list_checkpoints,
+    lock_run,
     open_checkpoint,
     parse_step,
     read_meta,
     read_pointer,
     write_pointer,
 )
-from catena.files import UNFINISHED
+from catena.checkpoint.values import check_regular, read_stored
 
 __all__ = [
     "BEST",
@@ -71,12 +70,9 @@ __all__ = [
     "RUNS",
     "STATE",
     "TRAINING",
-    "UNFINISHED",
     "WEIGHTS",
     "Checkpoint",
-    "as_json",
     "check_regular",
-    "file_sha256",
     "has",
     "is_run",
     "last_checkpoint",
@@ -87,7 +83,7 @@ __all__ = [
     "read_checkpoint",
     "read_meta",
     "read_pointer",
+    "read_stored",
     "write_checkpoint",
     "write_pointer",
-    "write_text_atomically",
 ]

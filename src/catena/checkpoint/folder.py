@@ -1,4 +1,7 @@
-"""One checkpoint folder, which is written atomically and checked file by file when it is read."""
+"""One checkpoint folder, which is written atomically and checked file by file when it is read.
+
+Tested in tests/test_checkpoint.py.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +11,19 @@ import os
 import re
 import shutil
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from catena.checkpoint.files import as_json, digest, file_sha256, read_json
+from catena.checkpoint.values import find_misfit, read_json
 from catena.errors import CatenaError, CheckpointError
-from catena.files import flush_to_disk, temporary_name
+from catena.files import as_json, digest, file_sha256, flush_to_disk, temporary_name
 from catena.version import __version__
 
 if TYPE_CHECKING:
@@ -29,6 +34,8 @@ FORMAT_VERSION = 2
 
 CONFIG, MANIFEST = "config.toml", "manifest.json"
 WEIGHTS, TRAINING, STATE = "model.safetensors", "training.safetensors", "state.json"
+_SETTLED = 2 * 10**9
+"""Nanoseconds after which a further change of a file certainly changes its time."""
 
 
 @dataclass(frozen=True)
@@ -181,8 +188,11 @@ def _is_complete(manifest: Mapping[str, Any]) -> bool:
     files, model = manifest.get("files"), manifest.get("model")
     if not isinstance(files, dict) or not isinstance(model, dict):
         return False
-    parts = [model.get("tensors"), model.get("shared"), *files.values()]
-    return all(isinstance(part, dict) for part in parts) and all({"size", "sha256"} <= e.keys() for e in files.values())
+    if find_misfit(model, {"tensors": dict[str, list[str | int]], "shared": dict[str, str]}) or not all(
+        shape and isinstance(shape[0], str) for shape in model["tensors"].values()
+    ):
+        return False
+    return not any(find_misfit(entry, {"size": int, "sha256": str}) for entry in files.values())
 
 
 def check_version(version: Any, path: Path) -> None:
@@ -238,10 +248,19 @@ def _check_file(folder: Path, name: str, size: int, sha256: str) -> None:
     path = folder / name
     if not path.is_file():
         raise _not_whole(folder, name)
-    if (found := path.stat().st_size) != size:
-        raise _damaged(path, f"it has {found:,} bytes instead of {size:,}")
-    if file_sha256(path) != sha256:
+    stat = path.stat()
+    if stat.st_size != size:
+        raise _damaged(path, f"it has {stat.st_size:,} bytes instead of {size:,}")
+    is_settled = time.time_ns() - stat.st_mtime_ns > _SETTLED
+    version = (stat.st_ino, size, stat.st_mtime_ns)
+    if (_sha256_of_version(path.resolve(), version) if is_settled else file_sha256(path)) != sha256:
         raise _damaged(path, "its sha256 differs from the manifest")
+
+
+@lru_cache(maxsize=256)
+def _sha256_of_version(path: Path, version: tuple[int, ...]) -> str:
+    """The sha256 of a file, computed once while its inode, size and time stay the same: commands open a run twice."""
+    return file_sha256(path)
 
 
 def _not_whole(folder: Path, name: str) -> CheckpointError:
@@ -291,8 +310,8 @@ def _write_tensors(path: Path, tensors: Mapping[str, Any]) -> None:
     module = importlib.import_module(f"safetensors.{'numpy' if is_numpy else 'torch'}")
     try:
         module.save_file(dict(tensors), path)
-    except SafetensorError as error:  # the only sign of a full disk is "(os error 28)"
-        code = re.search(r"os error (\d+)", str(error))
+    except SafetensorError as error:  # the only sign of a full disk: "(os error 28)", in older versions "Os { code: 28"
+        code = re.search(r"(?:os error|Os { code:) (\d+)", str(error))
         raise OSError(int(code[1]), os.strerror(int(code[1])), str(path)) if code else error from error
     shutil.copymode(path.parent / STATE, path)  # safetensors makes the file readable by its owner only
 

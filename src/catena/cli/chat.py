@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from catena.cli.common import CommandLine, WeightOptions, open_task, stdin_is_terminal, typed_lines
-from catena.cli.parser import Arg, Section, UsageError
+from catena.cli.common import WeightOptions, open_task, parse_or_help, stdin_is_terminal, typed_lines
+from catena.cli.parser import Arg, CommandLine, Section, UsageError
 from catena.config import Config, parse
 from catena.files import escape_controls
 from catena.registry import nearest
@@ -52,7 +52,7 @@ _GROUPS = {
 
 def run(argv: Sequence[str]) -> int:
     """Respond to each typed or piped line until the input ends."""
-    options, (values,) = CommandLine(ChatCommand, argv).parse([Section(ChatConfig, title="Search")], _GROUPS)
+    options, (values,) = parse_or_help(CommandLine(ChatCommand, argv), [Section(ChatConfig, title="Search")], _GROUPS)
     config = parse(ChatConfig, values, source="the command line")
     model = _model(options)
 

@@ -15,17 +15,21 @@ from pydantic import Field
 
 from catena.checkpoint import CONFIG, META, open_checkpoint
 from catena.cli.help import full_help, short_help
-from catena.cli.parser import Arg, CommandOptions, Section, UsageError, parse_command, parse_values, short_options
-from catena.config import flag_table, read_toml
+from catena.cli.parser import (
+    Arg,
+    CommandLine,
+    CommandOptions,
+    Section,
+    UsageError,
+    parse_values,
+)
 from catena.errors import CatenaError, CheckpointError, FormatError
 from catena.files import atomic_write, escape_controls
-from catena.recipes.catalog import find_config
 
 if TYPE_CHECKING:
     from catena.tasks.lm.task import LmTask
 
 O = TypeVar("O", bound=CommandOptions)  # noqa: E741
-HELP = ("-h", "--help", "--help-all")
 _NOT_FOR_READING = (
     "train", "dev", "test", "dev_fraction", "test_fraction", "folds", "fold", "max_length", "too_long", "split",
     "source", "dev_source", "dev_target", "test_source", "test_target",
@@ -51,71 +55,25 @@ class WeightOptions(MachineOptions):
     """8-bit weights, for networks on a CPU: a quarter of the memory and faster. Default: float32."""
 
 
-class CommandLine:
-    """A command line before its task is known: the options that decide the task, and the arguments.
-
-    A word after an option that only the task knows may be its value or an argument, so it counts as the first argument
-    only if nothing else is left.
+def parse_or_help(
+    line: CommandLine, sections: Sequence[Section] = (), groups: Mapping[str, Sequence[str]] | None = None
+) -> tuple[Any, list[dict[str, Any]]]:
+    """The options of the command, and the values of each section. ``--help`` prints the help and ends the command.
 
     Args:
-        schema: the options of the command.
-        argv: the words after the name of the command.
+        line: the command line.
+        sections: the options that the task adds.
+        groups: the most important options by group, for the short help.
     """
-
-    def __init__(self, schema: type[CommandOptions], argv: Sequence[str]) -> None:
-        self.schema, self.argv = schema, tuple(argv)
-        self.words = [word for word in argv if word not in HELP]
-        self.help = "full" if "--help-all" in argv else "short" if len(self.words) < len(argv) else ""
-        """Which help is requested, if any."""
-        self.arguments: list[str] = []
-        """The positional arguments, except those that may be values of options."""
-        self.candidates: list[str] = []
-        """The words after options that only the task knows."""
-        self._values: dict[str, str | None] = {}
-        shorts, table = short_options(schema), flag_table(schema)
-        left = list(self.words)
-        while left:
-            word = left.pop(0)
-            if not word.startswith("-") or word == "-":
-                self.arguments.append(word)
-                continue
-            option, equals, value = word.partition("=")
-            name = option.removeprefix("--").replace("-", "_")
-            key = shorts.get(word) or (table.get(name) if word.startswith("--") else None)
-            name = name.removeprefix("data.") if key is None else key.path[-1]
-            self._values.setdefault(name, value if equals else next(iter(left), None))
-            if not equals and left and key is not None and not key.is_switch:
-                left.pop(0)
-            elif not equals and left and key is None and not left[0].startswith("-"):
-                self.candidates.append(left.pop(0))
-
-    @property
-    def first(self) -> str | None:
-        """The first argument."""
-        return next(iter(self.arguments or self.candidates), None)
-
-    def value(self, *names: str) -> str | None:
-        """The text of the first of these options that is set, by their names in Python."""
-        return next((self._values[name] for name in names if name in self._values), None)
-
-    def parse(
-        self, sections: Sequence[Section] = (), groups: Mapping[str, Sequence[str]] | None = None
-    ) -> tuple[Any, list[dict[str, Any]]]:
-        """The options of the command, and the values of each section. ``--help`` prints the help and ends the command.
-
-        Args:
-            sections: the options that the task adds.
-            groups: the most important options by group, for the short help.
-        """
-        if self.help:
-            full = self.help == "full"
-            end_with(full_help(self.schema, sections) if full else short_help(self.schema, sections, groups))
-        return parse_command(self.schema, self.words, sections)
+    if line.help:
+        full = line.help == "full"
+        end_with(full_help(line.schema, sections) if full else short_help(line.schema, sections, groups))
+    return line.parse(sections)
 
 
 def parse_plain(schema: type[O], argv: Sequence[str]) -> O:
     """Parse a command without options of a task. ``--help`` prints the help and ends the command."""
-    return CommandLine(schema, argv).parse()[0]
+    return parse_or_help(CommandLine(schema, argv))[0]
 
 
 def end_with(text: str) -> NoReturn:
@@ -152,26 +110,6 @@ class TrainingOptions(CommandOptions):
     """Print only the result."""
 
 
-def starting_point(line: CommandLine) -> tuple[dict[str, Any], str, str]:
-    """The values that options override, with their text and the name of their source."""
-    config, old = line.value("config"), line.value("init_from")
-    if config is not None:
-        path = find_config(config)
-        data, text = read_toml(path)
-        return data, text, str(path)
-    if old is not None:
-        path = config_of_run(Path(old))
-        data, _ = read_toml(path)
-        data.pop("data", None)  # a new run has its own files
-        return data, "", str(path)
-    return {}, "", "the command line"
-
-
-def config_of_run(run: Path) -> Path:
-    """The config file of a run."""
-    return open_checkpoint(run, lambda words: None).folder / CONFIG
-
-
 # --- commands on a run ------------------------------------------------------------------------------------------------
 
 
@@ -197,7 +135,7 @@ class RunCommand:
                 Section(options, only=None if predicts else (), title="Prediction"),
                 Section(data, only=[name for name in reading if name not in taken], title="Reading the file"),
             ]
-        self.options, values = line.parse(sections)
+        self.options, values = parse_or_help(line, sections)
         self.predicts = predicts
         self.predict_values, self.read_values = values if values else ({}, {})
         if self.spec is not None:
@@ -306,14 +244,6 @@ def _existing(name: str) -> Path:
     if "/" not in name and (len(name.split()) > 1 or "." not in name) and not os.path.exists(name):
         raise UsageError(f"File not found: {name!r}. To predict for a text, use --text {name!r}.")
     return Path(name)
-
-
-def is_file(name: str) -> bool:
-    """Whether an argument is the name of an existing file."""
-    try:
-        return Path(name).is_file()
-    except (OSError, ValueError):  # too long for a file name, or contains NUL
-        return False
 
 
 def typed_lines(encoding: str = "utf-8") -> Iterator[str]:

@@ -1,4 +1,7 @@
-"""``catena compose RUN``, which writes verse in a given form and on a given topic."""
+"""``catena compose RUN``, which writes verse in a given form and on a given topic.
+
+Tested in tests/niche/verse/test_poem.py.
+"""
 
 from __future__ import annotations
 

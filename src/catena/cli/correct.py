@@ -134,7 +134,7 @@ def _mcmc_corrector(options: CorrectCommand, model: LmTask) -> McmcCorrector:
 
 
 def _text_corrector(options: CorrectCommand, model: LmTask) -> TextCorrector:
-    from catena.niche.correction.error_model import read_pairs
+    from catena.niche.correction.error_model import read_misspellings
     from catena.niche.correction.text import TextCorrector, read_words
 
     names = ("real_words", "new_words", "max_edits", "beam_size", "lm_weight")
@@ -143,7 +143,7 @@ def _text_corrector(options: CorrectCommand, model: LmTask) -> TextCorrector:
         *_models(options, model),
         SpellingConfig(**values),
         words=read_words(options.words) if options.words is not None else (),
-        misspellings=read_pairs(options.errors) if options.errors is not None else (),
+        misspellings=read_misspellings(options.errors) if options.errors is not None else (),
     )
 
 

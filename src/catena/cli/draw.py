@@ -8,8 +8,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
 
-from catena.cli.common import MachineOptions, RunCommand, check_writable, input_file, is_file
-from catena.cli.parser import Arg, UsageError
+from catena.cli.common import MachineOptions, RunCommand, check_writable, input_file
+from catena.cli.parser import Arg, UsageError, is_file
 from catena.data.media_files import media_kind
 
 

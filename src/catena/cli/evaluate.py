@@ -51,7 +51,7 @@ def run(argv: Sequence[str]) -> int:
         result = replace(task.evaluate(examples), counts=counts)
         baselines = None
         if names:
-            from catena.tasks.baselines.runs import evaluate_baselines
+            from catena.tasks.runs import evaluate_baselines
 
             baselines = evaluate_baselines(task, command.options.run, names, examples, command.options.file)
     if command.options.format == "json":
@@ -75,10 +75,10 @@ def read_gold_file(task: Any, path: Path) -> tuple[list[Any], str]:
     """The examples of a file with gold data, and a sentence about what was read."""
     from catena.data.reading import ReadCounter
     from catena.errors import DataError
-    from catena.tasks.sources import drop_unscorable
+    from catena.tasks.sources import read_scored
 
     counter = ReadCounter()
-    examples = drop_unscorable(task, task.read(task.config, path, counter), counter)
+    examples = read_scored(task, task.config, path, counter)
     if not examples:
         raise DataError(f"{path} has no example to score: {counter.counts(0).sentence('')}. Check the file.")
     return examples, counter.counts(counter.used).sentence("")

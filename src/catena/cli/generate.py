@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field
 
 from catena.cli.common import (
-    CommandLine,
     WeightOptions,
     check_language_model,
     check_writable,
     open_language_model,
     open_task,
+    parse_or_help,
     write_output,
 )
-from catena.cli.parser import Arg, Section, UsageError
+from catena.cli.parser import Arg, CommandLine, Section, UsageError
 from catena.config import Config, parse
 from catena.files import escape_controls
 from catena.search.config import BaseSearchConfig, SampleConfig, SearchConfig
@@ -94,7 +94,9 @@ class GenerateCommand(WeightOptions):
 
 def run(argv: Sequence[str]) -> int:
     """Print generated texts, one or more for each prompt."""
-    options, (values,) = CommandLine(GenerateCommand, argv).parse([Section(GenerateConfig, title="Search")], _GROUPS)
+    options, (values,) = parse_or_help(
+        CommandLine(GenerateCommand, argv), [Section(GenerateConfig, title="Search")], _GROUPS
+    )
     config = parse(GenerateConfig, values, source="the command line")
     _check_constraints(options)
     if options.output is not None:

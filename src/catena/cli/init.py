@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-from catena.cli.common import CommandLine, check_writable, write_output
-from catena.cli.parser import Arg, CommandOptions, Section, UsageError
+from catena.cli.common import check_writable, parse_or_help, write_output
+from catena.cli.parser import Arg, CommandLine, CommandOptions, Section, UsageError
 from catena.config import parse, to_toml
 from catena.errors import ConfigError
 from catena.registry import did_you_mean
@@ -34,12 +34,12 @@ def run(argv: Sequence[str]) -> int:
     line = CommandLine(InitCommand, argv)
     spec = next((TASKS[word] for word in (*line.arguments, *line.candidates) if word in TASKS), None)
     if line.help and (spec is None or line.help == "short"):
-        line.parse()
+        parse_or_help(line)
     if spec is None:
         if line.first is None:
             raise UsageError(f"TASK is missing. Use one of {', '.join(TASKS)}.")
         raise UsageError(f"Unknown task {line.first!r}: {did_you_mean(line.first, TASKS)}")
-    options, (values,) = line.parse([Section(spec.config_class(), title=f"Config of the task {spec.name}")])
+    options, (values,) = parse_or_help(line, [Section(spec.config_class(), title=f"Config of the task {spec.name}")])
     files = " FILES…" if spec.has_examples else ""
     heading = f"Config of the task {spec.name}: {spec.summary}.\nTrain with it: catena train -c THIS_FILE{files}"
     text = to_toml(parse(spec.config_class(), values, source="the command line"), heading=heading)

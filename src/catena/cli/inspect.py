@@ -6,6 +6,7 @@ import json
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 _RUN_FILES = ("meta.json", "manifest.json", "checkpoints")
 """Files of a run or checkpoint folder. In a damaged one, some may be missing."""
+_SEARCH = "search.json"
 
 
 class InspectCommand(CommandOptions):
@@ -72,6 +74,8 @@ def run(argv: Sequence[str]) -> int:
         raise UsageError(f"{runs[0]} is a run and cannot be combined with other paths. Usage: {InspectCommand.usage}.")
     if runs:
         return _inspect_run(runs[0], flags)
+    if len(flags.paths) == 1 and (flags.paths[0] / _SEARCH).is_file():
+        return _inspect_search(flags.paths[0], flags)
     report = _inspect_files(flags)
     if flags.format == "json":
         sys.stdout.write(json.dumps(report.to_dict(), ensure_ascii=False) + "\n")
@@ -131,6 +135,20 @@ def _inspect_run(folder: Path, flags: InspectCommand) -> int:
         search = read_record(folder)
         lines += search.lines() if search else []
     write_output([*lines, *about], None)
+    return 0
+
+
+def _inspect_search(folder: Path, flags: InspectCommand) -> int:
+    """Print the candidates of a search that was killed before it had a model."""
+    from catena.tasks.auto.record import read_record
+
+    record = read_record(folder)
+    assert record is not None
+    if flags.format == "json":
+        sys.stdout.write(json.dumps({"search": asdict(record)}, ensure_ascii=False) + "\n")
+        return 0
+    head = [f"unfinished search: {folder}", f"command: {shlex.join(record.command)}"]
+    write_output([*head, *record.lines(), f"to continue: catena resume {folder}"], None)
     return 0
 
 

@@ -6,6 +6,8 @@ missing for one command does not break another.
 
 from __future__ import annotations
 
+import atexit
+import gc
 import importlib
 import os
 import sys
@@ -19,6 +21,10 @@ from catena.errors import CatenaError
 from catena.files import escape_controls
 from catena.registry import did_you_mean
 from catena.version import __version__
+
+# The collections of an exiting interpreter, which visit every object of torch's modules, take a quarter of the CPU
+# time of a short command. The memory is returned by the end of the process.
+atexit.register(gc.freeze)
 
 COMMANDS = {
     "train": "Train a model: catena train [TASK] FILES… [--options]",

@@ -1,4 +1,7 @@
-"""What ``catena style`` and ``catena texture`` have in common: options, network, progress with previews, output."""
+"""What ``catena style`` and ``catena texture`` have in common: options, network, progress with previews, output.
+
+Tested in tests/cli/test_style.py.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 A command declares its options as a :class:`CommandOptions` config. A task adds sections: its config for ``train``, the
 options of ``predict`` and how files are read for commands on a run. The names of all of them form one table, so that
-everything wrong is reported at the same time with the nearest valid name. Tested in tests/cli/test_parser.py.
+everything wrong is reported at the same time with the nearest valid name. :class:`CommandLine` reads what is needed to
+find the task. Tested in tests/cli/test_parser.py.
 """
 
 from __future__ import annotations
@@ -10,11 +11,14 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
-from catena.config import KIND, Config, ConfigKey, flag_table, keys, override, parse
-from catena.config.flags import next_value
+from catena.checkpoint import CONFIG, open_checkpoint
+from catena.config import KIND, Config, ConfigKey, flag_table, keys, override, parse, read_toml
+from catena.config.text import next_value
 from catena.errors import CatenaError, ConfigError, InvalidValuesError
+from catena.recipes.catalog import find_config
 from catena.registry import nearest
 
 O = TypeVar("O", bound="CommandOptions")  # noqa: E741
@@ -270,3 +274,89 @@ def _assign(schema: type[CommandOptions], words: Sequence[str]) -> dict[str, Any
     if left:
         raise UsageError(f"Unexpected argument {left[0]!r}. Usage: {schema.usage}.")
     return values
+
+
+# --- before the task is known -----------------------------------------------------------------------------------------
+
+
+HELP = ("-h", "--help", "--help-all")
+
+
+class CommandLine:
+    """A command line before its task is known: the options that decide the task, and the arguments.
+
+    A word after an option that only the task knows may be its value or an argument, so it counts as the first argument
+    only if nothing else is left.
+
+    Args:
+        schema: the options of the command.
+        argv: the words after the name of the command.
+    """
+
+    def __init__(self, schema: type[CommandOptions], argv: Sequence[str]) -> None:
+        self.schema, self.argv = schema, tuple(argv)
+        self.words = [word for word in argv if word not in HELP]
+        self.help = "full" if "--help-all" in argv else "short" if len(self.words) < len(argv) else ""
+        """Which help is requested, if any."""
+        self.arguments: list[str] = []
+        """The positional arguments, except those that may be values of options."""
+        self.candidates: list[str] = []
+        """The words after options that only the task knows."""
+        self._values: dict[str, str | None] = {}
+        shorts, table = short_options(schema), flag_table(schema)
+        left = list(self.words)
+        while left:
+            word = left.pop(0)
+            if not word.startswith("-") or word == "-":
+                self.arguments.append(word)
+                continue
+            option, equals, value = word.partition("=")
+            name = option.removeprefix("--").replace("-", "_")
+            key = shorts.get(word) or (table.get(name) if word.startswith("--") else None)
+            name = name.removeprefix("data.") if key is None else key.path[-1]
+            self._values.setdefault(name, value if equals else next(iter(left), None))
+            if not equals and left and key is not None and not key.is_switch:
+                left.pop(0)
+            elif not equals and left and key is None and not left[0].startswith("-"):
+                self.candidates.append(left.pop(0))
+
+    @property
+    def first(self) -> str | None:
+        """The first argument."""
+        return next(iter(self.arguments or self.candidates), None)
+
+    def value(self, *names: str) -> str | None:
+        """The text of the first of these options that is set, by their names in Python."""
+        return next((self._values[name] for name in names if name in self._values), None)
+
+    def parse(self, sections: Sequence[Section] = ()) -> tuple[Any, list[dict[str, Any]]]:
+        """The options of the command, and the values of each section that the task adds."""
+        return parse_command(self.schema, self.words, sections)
+
+
+def is_file(name: str) -> bool:
+    """Whether an argument is the name of an existing file."""
+    try:
+        return Path(name).is_file()
+    except (OSError, ValueError):  # too long for a file name, or contains NUL
+        return False
+
+
+def starting_point(line: CommandLine) -> tuple[dict[str, Any], str, str]:
+    """The values that options override, with their text and the name of their source."""
+    config, old = line.value("config"), line.value("init_from")
+    if config is not None:
+        path = find_config(config)
+        data, text = read_toml(path)
+        return data, text, str(path)
+    if old is not None:
+        path = config_of_run(Path(old))
+        data, _ = read_toml(path)
+        data.pop("data", None)  # a new run has its own files
+        return data, "", str(path)
+    return {}, "", "the command line"
+
+
+def config_of_run(run: Path) -> Path:
+    """The config file of a run."""
+    return open_checkpoint(run, lambda words: None).folder / CONFIG

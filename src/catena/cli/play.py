@@ -11,14 +11,13 @@ from pydantic import Field
 
 from catena.cli.common import (
     COMMON_GROUPS,
-    CommandLine,
     MachineOptions,
     TrainingOptions,
+    parse_or_help,
     parse_plain,
     resolve_run_folder,
-    starting_point,
 )
-from catena.cli.parser import Arg, Section, UsageError
+from catena.cli.parser import Arg, CommandLine, Section, UsageError, starting_point
 from catena.config import parse
 from catena.tasks.spec import get_spec
 
@@ -74,7 +73,7 @@ def run(argv: Sequence[str]) -> int:
     data, text, source = starting_point(line)
     spec = get_spec("play")
     section = Section(spec.config_class(), data, title="Config of the task play")
-    options, (values,) = line.parse([section], _GROUPS)
+    options, (values,) = parse_or_help(line, [section], _GROUPS)
     if options.environment is not None:
         values = {**values, "environment": {**values.get("environment", {}), "name": options.environment}}
     config: Any = _with_steps(parse(spec.config_class(), values, source=source, text=text), options.steps)

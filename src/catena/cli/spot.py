@@ -1,4 +1,7 @@
-"""``catena spot RUN FILES…``, which finds where a class of sounds, such as a keyword, occurs in recordings."""
+"""``catena spot RUN FILES…``, which finds where a class of sounds, such as a keyword, occurs in recordings.
+
+Tested in tests/tasks/classify/media/test_spot.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""``catena texture SAMPLE -o FILE``, which makes a new picture with the texture of a sample."""
+"""``catena texture SAMPLE -o FILE``, which makes a new picture with the texture of a sample.
+
+Tested in tests/cli/test_style.py.
+"""
 
 from __future__ import annotations
 

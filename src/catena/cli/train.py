@@ -8,18 +8,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from catena.cli.common import (
-    COMMON_GROUPS,
+from catena.cli.common import COMMON_GROUPS, TrainingOptions, end_with
+from catena.cli.help import full_help, short_help
+from catena.cli.parser import (
+    Arg,
     CommandLine,
-    TrainingOptions,
+    Section,
+    UsageError,
     config_of_run,
-    end_with,
     is_file,
+    parse_command,
     starting_point,
 )
-from catena.cli.help import full_help, short_help
-from catena.cli.parser import Arg, Section, UsageError, parse_command
-from catena.config import ConfigKey, parse
+from catena.config import ConfigKey, get_kind, get_sections, parse
 from catena.recipes.catalog import find_config
 from catena.registry import did_you_mean
 from catena.tasks.spec import TASKS, TaskSpec, read_spec
@@ -40,6 +41,8 @@ class TrainCommand(TrainingOptions):
 
     files: Annotated[tuple[str, ...], Arg("[TASK] FILES…", positional=True)] = ()
     """Task, such as classify, and the files to train on. Dev and test files are set by --dev and --test."""
+    unlabeled: Annotated[Path | None, Arg("FILE")] = None
+    """With --max-time, for classify and tag: text without labels, on which word vectors for networks are trained."""
 
 
 def run(argv: Sequence[str]) -> int:
@@ -55,6 +58,7 @@ def run(argv: Sequence[str]) -> int:
         if line.first == spec.name:
             rest.remove(spec.name)
         return play(rest)
+    _check_model(spec, line)
     data, text, source = starting_point(line)
     section = Section(spec.config_class(), _with_kind(spec, data, line), title=f"Config of the task {spec.name}")
     if line.help:
@@ -66,18 +70,41 @@ def run(argv: Sequence[str]) -> int:
     config: Any = parse(spec.config_class(), values, source=source, text=text)
 
     from catena.cli.training import TrainRequest, run_search, run_training
-    from catena.tasks.auto.default import default_values
-    from catena.tasks.auto.table import read_candidates
+    from catena.tasks.auto.table import default_values, read_candidates
 
     request = TrainRequest(spec, config, options, ("catena", "train", *argv), (reason,) if reason else ())
-    if "model" in values or options.init_from is not None or options.config is not None:
+    has_model = "model" in values or options.init_from is not None or options.config is not None
+    if options.unlabeled is not None and (has_model or config.training.max_time is None):
+        raise UsageError(
+            "--unlabeled needs a search for a model. Use it with --max-time 5m and without --model, or train vectors "
+            "with 'catena train embed'."
+        )
+    if has_model:
         return run_training(request)
     is_one = options.seeds == 1 and getattr(config.data, "folds", None) is None
     if is_one and read_candidates(spec.name) and config.training.max_time is not None:
-        return run_search(request, values, source)
+        return run_search(request, values, source, unlabeled=options.unlabeled)
     values, chosen = default_values(spec, values)
     config = parse(spec.config_class(), values, source=source)
-    return run_training(replace(request, config=config, chosen=(*request.chosen, *filter(None, [chosen]))))
+    lines = [f"{chosen}; --max-time 5m searches"] if chosen else []
+    return run_training(replace(request, config=config, chosen=(*request.chosen, *lines)))
+
+
+def _check_model(spec: TaskSpec, line: CommandLine) -> None:
+    """Raise UsageError if the model is one of other tasks."""
+    kind = line.value("model", "model.kind")
+    if kind is None or kind in _models(spec):
+        return
+    if owners := [name for name, other in TASKS.items() if kind in _models(other)]:
+        raise UsageError(
+            f"--model must be a model of the task {spec.name}, got {kind!r}, a model of {' and '.join(owners)}. Use "
+            f"'catena train {owners[0]} …' if that is the task."
+        )
+
+
+def _models(spec: TaskSpec) -> list[str]:
+    """The kinds of models of a task, as they are written on the command line."""
+    return [get_kind(model) for model in get_sections(spec.config_class()).get("model", ())]
 
 
 def _with_files(values: dict[str, Any], options: TrainCommand, spec: TaskSpec, line: CommandLine) -> dict[str, Any]:
@@ -150,8 +177,9 @@ def _detect(first: str, line: CommandLine) -> tuple[TaskSpec, str]:
     for task in TASKS.values():
         if format is not None and format in task.formats:
             return task, ""
-    spec = detect_spec(Path(first), line.value("encoding"), labeled=line.value("label_column") is not None)
-    if spec.name in ("transduce", "translate") and line.value("text_column"):
+    labeled, texts = (line.value(f"{role}_column") is not None for role in ("label", "text"))
+    spec = detect_spec(Path(first), line.value("encoding"), labeled, texts)
+    if spec.name in ("transduce", "translate") and texts:
         spec = TASKS["classify"]
     return spec, _note(spec, line.arguments)
 

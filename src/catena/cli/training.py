@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from catena.checkpoint import RUNS, is_run, write_text_atomically
+from catena.checkpoint import RUNS, is_run
 from catena.errors import CheckpointError, ConfigError
-from catena.files import escape_controls
+from catena.files import escape_controls, write_text_atomically
 from catena.metrics.intervals import mean_interval
 from catena.tasks.base import TrainResult
 from catena.tasks.runs import train_run
@@ -78,6 +78,7 @@ def run_search(
     values: dict[str, Any],
     source: str,
     candidates: Sequence[tuple[Candidate, dict[str, Any]]] | None = None,
+    unlabeled: Path | None = None,
 ) -> int:
     """Train the best model that a search finds within the time limit, and print the result.
 
@@ -86,6 +87,7 @@ def run_search(
         values: the config values that the user set.
         source: where they come from, for errors.
         candidates: the candidates of ``catena tune``; default: those of the task's table.
+        unlabeled: text on which word vectors are trained first.
     """
     from catena.tasks.auto.search import search_model
 
@@ -100,8 +102,9 @@ def run_search(
     named = {**values, "data": {**values.get("data", {}), **{key: value for key, value in paths.items() if value}}}
     seconds = plan.config.training.max_seconds
     result = search_model(
-        plan.spec, named, folder, seconds, note, command=plan.command, source=source, candidates=candidates
-    )
+        plan.spec, named, folder, seconds, note, command=plan.command, source=source, candidates=candidates,
+        unlabeled=() if unlabeled is None else (unlabeled,),
+    )  # fmt: skip
     print_result(result, plan.options.quiet)
     return 130 if result.interrupted else 0
 

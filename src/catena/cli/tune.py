@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from catena.cli.common import parse_plain
-from catena.cli.parser import Arg, CommandOptions, UsageError
+from catena.cli.parser import Arg, CommandOptions, UsageError, config_of_run
 
 
 class TuneCommand(CommandOptions):
@@ -59,7 +59,6 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _config_path(start: Path) -> Path:
-    from catena.cli.common import config_of_run
     from catena.recipes.catalog import find_config
 
     return config_of_run(start) if start.is_dir() else find_config(str(start))

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from catena.cli.common import HELP, check_writable, end_with, parse_plain
-from catena.cli.parser import Arg, CommandOptions, UsageError
+from catena.cli.common import check_writable, end_with, parse_plain
+from catena.cli.parser import HELP, Arg, CommandOptions, UsageError
 from catena.registry import did_you_mean
 
 if TYPE_CHECKING:

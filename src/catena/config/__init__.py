@@ -12,15 +12,13 @@ depend on any task and does not import torch, so that the command line starts fa
 
 =====================  ===================================================================
 ``schema``             the classes: keys, sections, kinds
-``files``              from a TOML file or nested plain values to a config, and back to a commented file
+``text``               from TOML files, nested plain values and command line options to a config, and back to a file
 ``validation_errors``  invalid values as sentences
-``flags``              command line options that set keys
 =====================  ===================================================================
 """
 
-from catena.config.files import load, parse, read_toml, to_toml
-from catena.config.flags import flag_table, override
 from catena.config.schema import KIND, Config, ConfigKey, get_kind, get_sections, keys
+from catena.config.text import flag_table, load, override, parse, read_toml, to_toml
 
 __all__ = [
     "KIND",

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from catena.data.records import read_records as read_records
     from catena.data.roles import Role as Role
     from catena.data.splits import Splits as Splits
+    from catena.data.tokenize import Tokenizer as Tokenizer
     from catena.data.tokenize import build_tokenizer as build_tokenizer
-    from catena.data.tokenizers.base import Tokenizer as Tokenizer
     from catena.data.vocabulary import Vocabulary as Vocabulary
 
 __all__ = [
@@ -61,7 +61,7 @@ __getattr__, __dir__ = lazy_exports(
         "Record": ".records",
         "Role": ".roles",
         "Splits": ".splits",
-        "Tokenizer": ".tokenizers.base",
+        "Tokenizer": ".tokenize",
         "Tree": ".examples",
         "Vocabulary": ".vocabulary",
         "audio_blocks": ".audio",

@@ -1,4 +1,7 @@
-"""Which column of a table has which role: set by the user, or found by its name or its values."""
+"""Which column of a table has which role: set by the user, or found by its name or its values.
+
+Tested in tests/data/test_roles.py.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,16 @@ from dataclasses import replace
 from typing import Any
 
 from catena.data.roles import (
+    ID_NAME,
     ITEMS,
     LABEL,
     MISSING,
     SOURCE,
+    SPLIT_COLUMNS,
+    SPLITS,
     TARGET,
     TEXT,
+    TEXT_COLUMNS,
     ColumnChoice,
     NoColumnError,
     Role,
@@ -20,12 +27,13 @@ from catena.data.roles import (
     find_pair,
 )
 from catena.data.values import (
+    SENTENCE,
     are_written_integers,
     is_date,
     is_id,
     is_label_column,
     is_number,
-    is_quantity,
+    lookup,
     mean_words,
     one_hot_columns,
     pair_by_values,
@@ -37,24 +45,6 @@ from catena.errors import FormatError
 from catena.registry import did_you_mean
 
 _Rows = Sequence[Mapping[str, Any]]
-
-
-def lookup(record: Mapping[str, Any], name: str) -> Any:
-    """The value of a column, or of a dotted path into nested objects and lists, or None.
-
-    ``annotations.0.label`` is the label of the first annotation.
-    """
-    if name in record:
-        return record[name]
-    value: Any = record
-    for part in name.split("."):
-        if isinstance(value, Mapping) and part in value:
-            value = value[part]
-        elif isinstance(value, (list, tuple)) and part.isdecimal() and int(part) < len(value):
-            value = value[int(part)]
-        else:
-            return None
-    return value
 
 
 def choose_columns(
@@ -98,7 +88,7 @@ def choose_columns(
         chosen["label"] = _with_integers(chosen["label"], rows)
     for name, role in wanted.items():
         if role.required and name not in chosen:
-            raise _missing(role, names, rows, where, chosen, has_header)
+            raise _missing(role, roles, names, rows, where, chosen, has_header)
     return {name: _with_lists(choice, name, rows) for name, choice in chosen.items()}
 
 
@@ -164,7 +154,7 @@ def _by_values(
 ) -> dict[str, ColumnChoice]:
     """The choices with text and label found by the values, where one possibility is left."""
     taken = {column for choice in chosen.values() for column in choice.columns}
-    rest = [name for name in free if name not in taken and any(strings([lookup(row, name)]) for row in rows)]
+    rest = [name for name in free if name not in taken and _may_have_role(name, rows)]
     if "text" in wanted and "text" not in chosen:
         if "label" in wanted and "label" not in chosen:
             free = (
@@ -175,6 +165,8 @@ def _by_values(
                 text, label = (ColumnChoice((name,), "values") for name in both)
                 return {**chosen, "text": text, "label": label}
         others = [name for name in rest if not is_id([lookup(row, name) for row in rows])]
+        if has_header and len(texts := [name for name in others if _is_text(name, rows)]) == 1:
+            others = texts
         if len(others) == 1 and not is_number([lookup(row, others[0]) for row in rows]):
             return {**chosen, "text": ColumnChoice((others[0],), "values")}
     if "label" in wanted and "label" not in chosen and "text" in chosen:
@@ -187,10 +179,22 @@ def _by_values(
     return chosen
 
 
+def _may_have_role(name: str, rows: _Rows) -> bool:
+    """Whether a column has values, other than the names of splits."""
+    values = {value.casefold() for value in strings(lookup(row, name) for row in rows)}
+    return bool(values) and not (values <= SPLITS.keys() and find_column([name], SPLIT_COLUMNS) is not None)
+
+
 def _may_be_text_or_label(name: str, rows: _Rows) -> bool:
     """Whether the values are not ids, dates or one constant."""
     values = strings((lookup(row, name) for row in rows), MISSING)
     return len(set(values)) > 1 and not is_id(values) and not is_date(values)
+
+
+def _is_text(name: str, rows: _Rows) -> bool:
+    """Whether the values are texts that differ."""
+    values = strings((lookup(row, name) for row in rows), MISSING)
+    return len(values) > 2 and mean_words(values) >= SENTENCE and not repeats(values) and not is_date(values)
 
 
 def _repeats(name: str, rows: _Rows) -> bool:
@@ -212,7 +216,13 @@ def _with_lists(choice: ColumnChoice, role: str, rows: _Rows) -> ColumnChoice:
 
 
 def _missing(
-    role: Role, names: Sequence[str], rows: _Rows, where: str, chosen: Mapping[str, ColumnChoice], has_header: bool
+    role: Role,
+    roles: Sequence[Role],
+    names: Sequence[str],
+    rows: _Rows,
+    where: str,
+    chosen: Mapping[str, ColumnChoice],
+    has_header: bool,
 ) -> NoColumnError:
     """The error for a role without a column, with the likely one."""
     shown = ", ".join(repr(name) for name in names[:20] if name.strip()) + (", …" if len(names) > 20 else "")
@@ -220,36 +230,80 @@ def _missing(
     if not has_header:
         problem = f"{where} has {len(names)} columns without names, and the values do not show which is the {role.name}"
         return NoColumnError(f"{problem}. Pass its number, as in {option} 1.", role.name)
-    likely = _likely(role, names, rows, chosen)
-    taken = {column for choice in chosen.values() for column in choice.columns}
-    example = likely or next((name for name in names if name.strip() and name not in taken), "NAME")
-    why = f" {likely!r} repeats like a label." if likely and role.name == LABEL.name else ""
-    rest = [name for name in names if name not in taken]
-    if role.name == LABEL.name and len(rest) == 1 and is_quantity(strings(lookup(row, rest[0]) for row in rows)):
-        hint = f" {rest[0]!r} has numbers, not classes. Use 'catena train regress {where}' to predict them."
-    elif likely:
-        hint = f"{why} Pass {option} {_quoted(example)}."
+    problem = f"{where} has no {role.name} column with a common name, only {shown}."
+    if role.name in (SOURCE.name, TARGET.name):
+        cure = "Pass --source-column and --target-column by name or number, as in --source-column 1 --target-column 2."
+    elif role.name in (TEXT.name, LABEL.name):
+        taken = {column for choice in chosen.values() for column in choice.columns}
+        values = {name: strings((lookup(row, name) for row in rows), MISSING) for name in names if name.strip()}
+        free = {name: own for name, own in values.items() if name not in taken and not is_id(own) and not is_date(own)}
+        text = chosen[TEXT.name].columns[0] if TEXT.name in chosen else None
+        has_labels = LABEL.name in {one.name for one in roles}
+        cure = (
+            _text_cure(free or values, where, has_labels) if role.name == TEXT.name else _label_cure(free, where, text)
+        )
     else:
-        hint = f" Pass its name, as in {option} {_quoted(example)}."
-    pair = " and --target-column" if role.name in (SOURCE.name, TARGET.name) else ""
-    if pair:
-        hint = f" Pass --source-column{pair} by name or number, as in --source-column 1 --target-column 2."
-    return NoColumnError(f"{where} has no {role.name} column with a common name, only {shown}.{hint}", role.name)
+        taken = {column for choice in chosen.values() for column in choice.columns}
+        example = next((name for name in names if name.strip() and name not in taken), "NAME")
+        cure = f"Pass its name, as in {option} {quoted(example)}."
+    return NoColumnError(f"{problem} {cure}", role.name)
 
 
-def _likely(role: Role, names: Sequence[str], rows: _Rows, chosen: Mapping[str, ColumnChoice]) -> str | None:
-    """The column with the longest texts, or the only one whose values repeat like labels of the texts."""
-    if role.name == TEXT.name:
-        sizes = {name: mean_words(strings(lookup(row, name) for row in rows)) for name in names}
-        best = max(sizes, key=sizes.__getitem__)
-        return best if sizes[best] >= 2 else None
-    if role.name != LABEL.name or TEXT.name not in chosen:
-        return None
-    text = chosen[TEXT.name].columns[0]
-    values = {name: strings((lookup(row, name) for row in rows), MISSING) for name in names if name != text}
-    found = [name for name, own in values.items() if repeats(own) and not is_date(own)]
-    return found[0] if len(found) == 1 else None
+def _text_cure(values: Mapping[str, Sequence[str]], where: str, has_labels: bool) -> str:
+    """What to do if a table has no column of texts.
+
+    Args:
+        values: the columns that may have texts.
+        where: the file.
+        has_labels: whether labels are read too, to train on or to compare with.
+    """
+    sizes = {name: mean_words(own) for name, own in values.items() if own and not repeats(own)}
+    texts = [name for name, size in sizes.items() if size >= 2]
+    numbers = [name for name, own in values.items() if own and is_number(own)]
+    if not texts and len(numbers) > 1 and has_labels:
+        return f"Texts are classified, not rows of numbers. {_regress_cure(numbers, where)}"
+    longest = quoted(max(texts or sizes or values or ["NAME"], key=lambda name: sizes.get(name, 0)))
+    if len(texts) < 2 or not has_labels:
+        return f"Pass --text-column {longest}."
+    pair = f"--source-column {quoted(texts[0])} --target-column {quoted(texts[1])}"
+    if labels := _repeated(values):
+        return (
+            f"Pass --text-column {longest} --label-column {quoted(labels[0])} to classify texts, or {pair} for pairs."
+        )
+    return f"Pass {pair} for pairs, or --text-column {longest} to read one of them."
 
 
-def _quoted(name: str) -> str:
+def _label_cure(values: Mapping[str, Sequence[str]], where: str, text: str | None) -> str:
+    """What to do if a table has no column of labels, where ``values`` are the columns that may have some."""
+    numbers = [name for name, own in values.items() if own and is_number(own) and not repeats(own)]
+    numbers = [name for name in numbers if not ID_NAME.fullmatch(name.strip())]
+    found = _repeated(values)
+    if numbers and not found:
+        return _regress_cure(numbers, where)
+    if not found:
+        option = (
+            f" --text-column {quoted(text or 'NAME')}"
+            if text is None or find_column([text], TEXT_COLUMNS) is None
+            else ""
+        )
+        return f"None of them repeats like a label. Use 'catena train lm {where}{option}' to learn from the texts only."
+    why = f"{found[0]!r} repeats like a label. " if len(found) == 1 else ""
+    return f"{why}Pass {'' if len(found) == 1 else 'its name, as in '}--label-column {quoted(found[0])}."
+
+
+def _regress_cure(numbers: Sequence[str], where: str) -> str:
+    """How to predict one of the columns of numbers."""
+    command = f"'catena train regress {where} --value-column {quoted(numbers[-1])}'"
+    if len(numbers) == 1:
+        return f"{numbers[0]!r} has numbers, not classes. Use {command} to predict them."
+    return f"To predict the numbers of a column, such as {numbers[-1]!r}, use {command}."
+
+
+def _repeated(values: Mapping[str, Sequence[str]]) -> list[str]:
+    """The columns whose values repeat like labels."""
+    return [n for n, own in values.items() if repeats(own) and len(set(own)) > 1 and mean_words(own) < SENTENCE]
+
+
+def quoted(name: str) -> str:
+    """A name as a shell takes it."""
     return name if name.replace("_", "").replace(".", "").isalnum() else f"'{name}'"

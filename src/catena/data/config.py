@@ -1,6 +1,8 @@
 """Configs of tokenizers, vocabularies, features of linear models, and batches, and files of configs.
 
 These are typed values only. This module does not import torch.
+
+Tested in tests/data/test_tokenize.py and tests/data/test_token_offsets.py.
 """
 
 from __future__ import annotations

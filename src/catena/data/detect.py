@@ -16,7 +16,7 @@ from typing import Any
 
 from catena.data.files import binary_kind, is_datasets_folder
 from catena.data.media_files import label_folders, label_media_folders, split_folders
-from catena.data.readers import arrow, xml_tables
+from catena.data.readers import arrow, dialogue_lines, xml_tables
 from catena.data.readers.delimited import to_rows
 from catena.data.readers.format_rules import (
     COLUMN_ENDINGS,
@@ -32,8 +32,9 @@ from catena.data.readers.format_rules import (
     text_rule,
     vectors_rule,
 )
-from catena.data.readers.layout import TableCandidate, find_layout
+from catena.data.readers.layout import TableCandidate, find_layout, repeated_names
 from catena.data.readers.objects import SeveralTablesError, parse_object
+from catena.data.readers.other_kinds import AS_TEXT, is_tagged, named_kind, unnamed_kind
 from catena.data.readers.sample import UNKNOWN, DetectedFormat, Sample, list_names, take_sample, unknown
 from catena.data.roles import known_roles, names_texts_and_ids
 from catena.data.tables import Table, open_table
@@ -42,14 +43,6 @@ from catena.errors import CatenaError, FormatError, MissingExtraError
 
 __all__ = ["UNKNOWN", "DetectedFormat", "detect_format", "detect_task"]
 
-_OTHER_KINDS = (
-    ((".yaml", ".yml"), "YAML", "Convert it to JSON"),
-    ((".po", ".pot"), "a message catalog of gettext", "Convert it to TMX or CSV, for example with po2tmx or po2csv"),
-    ((".srt", ".vtt"), "subtitles with times", "Remove the numbers and times"),
-    ((".sql",), "statements of SQL", "Export the table as CSV"),
-    ((".html", ".htm"), "a web page (HTML)", "Extract the text first, for example with lynx -dump"),
-)
-"""Files of text with markup that Catena does not read: how their names end, what they are, and the cure."""
 _EVEN = 0.9
 """Fraction of lines with the same number of fields from which a file whose name does not show it is a table."""
 
@@ -88,7 +81,7 @@ def _detect(path: Path, encoding: str | None) -> DetectedFormat:
     for rule in _RULES:
         if (found := rule(sample)) is not None:
             return found
-    return text_rule(sample)
+    return unnamed_kind(sample) or text_rule(sample)
 
 
 def detect_task(path: Path | str, encoding: str | None = None) -> str:
@@ -123,6 +116,11 @@ def _folder_rule(sample: Sample) -> DetectedFormat | None:
         kind, folders = media
         names = list_names(folder.name for folder in folders)
         return DetectedFormat(f"{kind}s", f"a folder of {kind}s for each label: {names}", task="classify")
+    if any(path.glob("*.ann")):
+        return unknown(
+            f"{path} is a folder of annotations of brat (.ann). Convert them to a file with a word and its tag in each "
+            f"line, or to JSON lines with text and spans."
+        )
     return unknown(
         f"{path} is a folder without a dataset of Hugging Face (state.json) and without folders of .txt files, "
         f"pictures or sounds for each label. Pass a file in it."
@@ -151,12 +149,16 @@ def _binary_rule(sample: Sample) -> DetectedFormat | None:
             missing = isinstance(error, MissingExtraError)
             return DetectedFormat("parquet", f"a table in {kind}" + ("" if missing else f", damaged ({error})"))
     if head.startswith(b"PK\x03\x04"):
+        if not xml_tables.is_workbook(path) and path.suffix.lower() == ".zip":
+            return unknown(
+                f"{path} has another archive or an office document inside. Unpack it and pass the file in it."
+            )
         if not xml_tables.is_workbook(path):
             return unknown(f"{path} is an office document or a zip archive, not a text file. Save it as plain text.")
         try:
             sheets = xml_tables.sheet_names(path)
-            others = f" (of {len(sheets)} sheets)" if len(sheets) > 1 else ""
-            form = f"the first sheet, {sheets[0]!r}{others}, of an Excel workbook"
+            others = f" (not read: {list_names(sheets[1:], 4)})" if len(sheets) > 1 else ""
+            form = f"the sheet {sheets[0]!r}{others} of an Excel workbook"
             return _of_table(open_table(path, "xlsx"), "xlsx", form)
         except CatenaError as error:
             return unknown(str(error))
@@ -181,23 +183,21 @@ def _no_text_rule(sample: Sample) -> DetectedFormat | None:
 
 
 def _markup_rule(sample: Sample) -> DetectedFormat | None:
-    for endings, kind, cure in _OTHER_KINDS:
-        if sample.is_named(*endings):
-            text = "pass --input-format text to read each of its lines as a text"
-            return unknown(f"{sample.path} is {kind}. {cure}, or {text}.")
     first = sample.filled[0].lstrip().lower()
-    if re.match(r"insert\s+into\s|create\s+table\s", first):
-        return unknown(f"{sample.path} is statements of SQL. Export the table as CSV.")
-    if not first.startswith(("<?xml", "<!doctype", "<html", "<tmx")):
-        return None
+    if sample.is_named(".html", ".htm") and not first.startswith("<?xml"):
+        return named_kind(sample)
+    if not first.startswith(("<?xml", "<!doctype", "<html", "<tmx")) and not is_tagged(sample.filled):
+        return named_kind(sample)
     start = "\n".join(sample.filled[:20]).lower()
     if "<tmx" in start:
         try:
             return _of_table(open_table(sample.path, "tmx"), "tmx", "a translation memory (TMX)")
         except CatenaError as error:
             return unknown(str(error))
-    kind = "a web page (HTML)" if "<html" in start else "XML"
-    return unknown(f"{sample.path} is {kind}. Extract the text first, for example with a text browser: lynx -dump.")
+    if "<html" in start or first.startswith("<!doctype html"):
+        return unknown(f"{sample.path} is a web page (HTML). Extract the text first, for example with lynx -dump.")
+    cure = "Export it as TMX" if "<xliff" in start else "Write its texts as CSV or in lines"
+    return unknown(f"{sample.path} is {'XLIFF' if '<xliff' in start else 'XML'}. {cure}, or {AS_TEXT}.")
 
 
 def _json_rule(sample: Sample) -> DetectedFormat | None:
@@ -240,6 +240,8 @@ def _named_table_rule(sample: Sample) -> DetectedFormat | None:
         return None
     if kind == "tsv" and has_tagged_words(sample):
         return columns_rule(sample)
+    if kind == "tsv" and dialogue_lines.are_tabbed(sample.lines):
+        return dialogue_rule(sample)
     if kind == "csv" and has_tagged_words(sample, ","):
         return unknown(
             f"{sample.path} has a word and its tag in each row, and blank lines between the sentences. Separate the "
@@ -266,6 +268,7 @@ def _table_rule(sample: Sample) -> DetectedFormat | None:
     else:
         named = len(known_roles(layout.names)) > 1 or names_texts_and_ids(layout.names)
         is_table = (layout.header is not None and named and found.evenness > 0.5) or _is_quoted(found)
+        is_table |= layout.header is None and found.has_labels
     if is_table:
         return _table(sample, "tsv" if layout.delimiter == "\t" else "csv", found)
     return _ragged_tabs(sample, found) if layout.delimiter == "\t" else None
@@ -324,7 +327,9 @@ def _describe_layout(found: TableCandidate, kind: str) -> str:
         words += ", with quotes escaped by a backslash"
     if layout.header is None:
         return f"{words}, without a header"
-    return f"{words}, with a header" + (f" in line {layout.header}" if layout.header > 1 else "")
+    words += ", with a header" + (f" in line {layout.header}" if layout.header > 1 else "")
+    numbered = [f"{name!r} again in column {i}" for i, name in enumerate(repeated_names(layout.names), 1) if name]
+    return words + (f" ({', '.join(numbered[:4])})" if numbered else "")
 
 
 def _ragged_tabs(sample: Sample, found: TableCandidate) -> DetectedFormat | None:

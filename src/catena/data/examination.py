@@ -1,4 +1,7 @@
-"""The inspection of one file: one pass over its lines, and one over the examples that a task reads from it."""
+"""The inspection of one file: one pass over its lines, and one over the examples that a task reads from it.
+
+Tested in tests/data/test_inspection.py.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,10 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from catena.data.column_choice import lookup
 from catena.data.config import WordTokenizerConfig
 from catena.data.detect import DetectedFormat, detect_format
 from catena.data.encodings import encoding_advice
@@ -28,21 +31,26 @@ from catena.data.findings import (
 )
 from catena.data.formats import text_format
 from catena.data.label_findings import LabelTroubles
+from catena.data.quantities import find_style, parse_number
 from catena.data.readers import brackets, conllu
 from catena.data.readers.format_rules import slash_rule
+from catena.data.readers.questions import QuestionCounter, read_questions
 from catena.data.readers.sample import UNKNOWN, take_sample
 from catena.data.readers.vectors import read_vectors
-from catena.data.reading import ReadCounter
+from catena.data.reading import LONGEST_DOCUMENT, ReadCounter
 from catena.data.records import RecordFile, no_value, open_records, read_pairs, read_texts
-from catena.data.roles import COMPOSED, ITEMS, LABEL, TEXT, TITLE, ColumnChoice, Role
+from catena.data.roles import COMPOSED, ITEMS, LABEL, MISSING, TEXT, TITLE, ColumnChoice, Role
+from catena.data.splits import find_split_column
 from catena.data.tables import RECORD_FORMATS, TABLE_FORMATS, open_table
 from catena.data.token_tables import read_columns
-from catena.data.tokenize import build_tokenizer
-from catena.data.values import strip_label
+from catena.data.tokenize import Tokenizer, build_tokenizer
+from catena.data.values import lookup, strip_label
 from catena.errors import CatenaError, FormatError
 
-_MAX_LENGTH = {"classify": 1000}
+_MAX_LENGTH = {"classify": LONGEST_DOCUMENT, "tag": 1000, "parse": 200}
 """The maximum number of tokens of a training text, by task."""
+_MAX_NETWORK_LENGTH = 1000
+"""The same for texts that are classified by networks."""
 _ONE_SENTENCE = 100
 """Number of words of a column file above which they are probably not a single sentence."""
 _NO_LINES = ("parquet", "datasets", "xlsx", "folders")
@@ -151,24 +159,38 @@ class Examination:
     def _read(self) -> None:
         readers: dict[str, Callable[[], Iterator[_Seen]]] = {
             "classify": self._labeled_texts,
+            "regress": self._values,
             "tag": self._tagged_sentences,
             "parse": self._trees,
             "converse": self._exchanges,
             "compose": self._compositions,
+            "read": self._questions,
             **dict.fromkeys(_PAIR_TASKS, self._pairs),
             **dict.fromkeys(_TEXT_TASKS, self._plain_texts),
         }
         limit = self.settings.max_length or _MAX_LENGTH.get(self.task or "")
-        tokenizer = build_tokenizer(WordTokenizerConfig()) if limit is not None else None
-        self.n_examples = 0
+        noted = _MAX_NETWORK_LENGTH if self.task == "classify" and not self.settings.max_length else limit
+        self.n_examples, long = 0, Lines()
         for seen in readers.get(self.task or "", self._rows)():
-            # A text of n tokens has at least n characters, so that few texts are tokenized.
-            may_be_long = limit is not None and self.is_train and len(seen.text) > limit
-            if may_be_long and tokenizer is not None and len(tokenizer.tokens(seen.text)) > (limit or 0):
-                self.counter.drop(f"longer than max_length={limit}", self._place(seen.line), seen.text)
-                continue
+            if limit and noted and self.is_train and self._is_longer(seen.text, noted):
+                if self._is_longer(seen.text, limit):
+                    self.counter.drop(f"longer than max_length={limit}", self._place(seen.line), seen.text)
+                    continue
+                long.add(seen.line)
             self.n_examples += 1
             self._add(seen)
+        message = f"[a text is|# texts are] longer than max_length={noted}, which networks drop or cut (--too-long)"
+        self.findings += long.finding("long-text", "note", message)
+
+    @cached_property
+    def _tokenizer(self) -> Tokenizer:
+        return build_tokenizer(WordTokenizerConfig())
+
+    def _is_longer(self, text: str, limit: int) -> bool:
+        """Whether a text has more tokens than ``limit``. Few texts are tokenized, as a token has a character."""
+        if self.task in ("tag", "parse"):  # their words are given
+            return len(text) > limit and len(text.split()) > limit
+        return len(text) > limit and len(self._tokenizer.tokens(text)) > limit
 
     def _place(self, line: int) -> SourceLocation:
         return SourceLocation(str(self.path), line)
@@ -212,6 +234,28 @@ class Examination:
             self._check_cells(file, label)
         for record in file.read(self.counter):
             yield _Seen(record.location.line, record["text"], record["label"] or ())
+
+    def _values(self) -> Iterator[_Seen]:
+        """Texts with numbers, if their columns were detected."""
+        columns = self.detected.columns
+        if self.settings.columns or not columns.keys() >= {"text", "value"}:
+            yield from self._rows()
+            return
+        file = self._open()
+        self.choices = columns
+        roles = (replace(TEXT, required=False), Role("value", (), missing=MISSING))
+        file, values = replace(file, roles=roles, choices=columns), set[str]()
+        style = find_style(lookup(row, columns["value"].columns[0]) for row in file.table.sample)
+        for record in file.read(self.counter):
+            problem = parse_number(record["value"], style)[1]
+            if problem is not None:
+                self.counter.drop(f"with a value that is {problem}", record.location, record["value"])
+                continue
+            values.add(record["value"])
+            yield _Seen(record.location.line, record["text"] or "")
+        shown = columns["value"] if file.table.has_header else f"column {columns['value'].columns[0]}"
+        message = f"{shown} has {len(values):,} different numbers: a quantity, not classes; 'catena train"
+        self.findings.append(Finding("quantity", "note", f"{message} classify' reads them as labels"))
 
     def _check_cells(self, file: RecordFile, label: ColumnChoice) -> None:
         """Look for cells with lists or invisible characters."""
@@ -312,6 +356,20 @@ class Examination:
             self.counter.saw()
             yield _Seen(exchange.location.line, " / ".join((*exchange.context, *exchange.responses[:1])))
 
+    def _questions(self) -> Iterator[_Seen]:
+        """Questions on texts. Those whose answers are not in their text cannot be learned from."""
+        counter = QuestionCounter(questions=self.counter)
+        examples = read_questions(self.path, counter, encoding=self.encoding)
+        if not any(example.answers for example in examples):
+            self.findings.append(Finding("no-answers", "error", "no question has an answer; add answers"))
+        for moved in counter.moved:
+            self.counter.note("questions with a corrected start or id", moved.location, moved.text)
+        for example in examples:
+            if example.answers and all(answer.start is None for answer in example.answers):
+                self.counter.drop("whose answers are not in the context", example.location, example.question)
+            else:
+                yield _Seen(example.location.line, example.question)
+
     def _compositions(self) -> Iterator[_Seen]:
         file = self._open(replace(TITLE, required=False), replace(ITEMS, required=False), COMPOSED)
         for record in file.read(self.counter):
@@ -387,6 +445,7 @@ class Examination:
         return dict(Counter(dropped.reason for dropped in self.counter.dropped).most_common())
 
     def _conclude(self) -> None:
+        self.findings += self._split_finding()
         self.findings += self._dropped_findings()
         for note in self.counter.notes():
             self.findings.append(Finding("unusual", "warning", note))
@@ -403,6 +462,14 @@ class Examination:
         self.findings += self.repeats.findings("note" if self.task in _TEXT_TASKS else "warning")
         if self.is_train and not any(finding.level == "error" for finding in self.findings):
             self.findings += self._too_few()
+
+    def _split_finding(self) -> Iterator[Finding]:
+        """A note about a column that assigns the records to train, dev and test."""
+        if self.detected.format == UNKNOWN or not self.n_examples:
+            return
+        column = find_split_column(self.path, self.settings.format, self.encoding)
+        if column is not None:
+            yield Finding("splits", "note", f"{column}, which train and evaluate use")
 
     def _dropped_findings(self) -> Iterator[Finding]:
         by_reason: dict[str, Lines] = {}

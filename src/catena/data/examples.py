@@ -1,4 +1,7 @@
-"""Examples that readers yield: frozen values with their source location."""
+"""Examples that readers yield: frozen values with their source location.
+
+Tested in tests/data/test_reading.py and tests/data/test_samples.py.
+"""
 
 from __future__ import annotations
 
@@ -36,6 +39,7 @@ class LabeledText:
         text: the text.
         labels: its labels; one, unless the data are multilabel.
         location: the line of the file it was read from.
+        weight: the factor of its loss in training.
     """
 
     text: str
@@ -43,6 +47,7 @@ class LabeledText:
     location: SourceLocation
     ids: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
     """Columns that identify the record, which predictions keep."""
+    weight: float = field(default=1.0, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ responses    JSON with context (question, prompt, …) and response, responses, 
              distractors, or random_negative_responses and adversarial_negative_responses (DailyDialog++)
 turns        JSON with turns, messages, … (strings, or objects with text and speaker, content and role); a text may be a
              list of parts, and objects with an empty text are not turns
+rows         a table with a turn, its speaker and the id of its dialogue in each row
 dialogue     lines of turns, as in :mod:`~catena.data.readers.dialogue_lines`
 
 In tables, the turns of a context are separated by ``__eot__``, as in the Ubuntu corpus. System turns are not turns.
@@ -22,7 +23,6 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from catena.data.column_choice import lookup
 from catena.data.detect import detect_format
 from catena.data.examples import SourceLocation
 from catena.data.readers import dialogue_lines
@@ -30,22 +30,21 @@ from catena.data.readers.delimited import Row
 from catena.data.readers.dialogue_lines import END_OF_UTTERANCE, may_be_speaker
 from catena.data.readers.layout import find_layout
 from catena.data.readers.sample import UNKNOWN, Sample, take_sample
+from catena.data.readers.turns import to_texts, turns_and_speakers
 from catena.data.reading import DamagedRecords, ReadCounter, parse_rows
 from catena.data.records import RecordFile, open_records
 from catena.data.roles import CONTEXT_COLUMNS, RESPONSE_COLUMNS, SOURCE, TARGET, TURN_COLUMNS, find_column, find_pair
 from catena.data.tables import Table, open_table
-from catena.data.values import to_text
+from catena.data.task_rules import find_turn_rows
+from catena.data.values import lookup, to_text
 from catena.errors import FormatError
 from catena.registry import did_you_mean
 
-KINDS = ("pairs", "labeled", "distractors", "responses", "turns", "dialogue")
+KINDS = ("pairs", "labeled", "distractors", "responses", "turns", "rows", "dialogue")
 END_OF_TURN = "__eot__"
+_LONGEST_CONTEXT = 100
 _DISTRACTOR = re.compile(r"distractor[_ ]?(\d+)$", re.IGNORECASE)
 _GOOD = ("positive_responses", "responses", *RESPONSE_COLUMNS)
-_SPEAKERS = ("speaker", "role", "from", "name")
-_SAID = ("text", "content", "value", "utterance")
-_NOT_SPEAKERS = frozenset(("system", "developer", "tool", "function"))
-"""Roles of turns that nobody says."""
 
 
 @dataclass(frozen=True)
@@ -123,10 +122,14 @@ def _of_table(table: Table, stored: str, columns: Mapping[str, str] | None) -> C
         return ConversationFormat("pairs", stored, "its columns are set")
     if any(isinstance(lookup(row, _turn_column(table) or ""), list) for row in table.sample):
         return ConversationFormat("turns", stored, "its records have turns")
+    if find_turn_rows(table) is not None:
+        return ConversationFormat("rows", stored, "it has a turn in each row")
     context = find_column(table.names, CONTEXT_COLUMNS) if table.has_header else None
     if context is not None and any(map(_DISTRACTOR.match, names)):
         return ConversationFormat("distractors", stored, "its header has distractors")
-    if stored in ("json", "jsonl") and context is not None and find_column(table.names, _GOOD) is not None:
+    is_instruction = "instruction" in names and not {"input", "context"}.isdisjoint(names)
+    has_both = context is not None and find_column(table.names, _GOOD) is not None
+    if has_both and (stored in ("json", "jsonl") or is_instruction):
         return ConversationFormat("responses", stored, "its records have contexts and responses")
     if context is not None and "label" in names and find_column(table.names, RESPONSE_COLUMNS) is not None:
         return ConversationFormat("labeled", stored, "its header has a context and a label")
@@ -177,6 +180,8 @@ def read_exchanges(
         exchanges = _read_dialogues(path, encoding, own)
     elif found.kind == "turns":
         exchanges = _read_turns(open_table(path, found.stored, {}, encoding), own)
+    elif found.kind == "rows":
+        exchanges = _read_rows(open_table(path, found.stored, found.options, encoding), own)
     elif found.kind == "responses":
         exchanges = _read_responses(open_table(path, found.stored, {}, encoding), own)
     else:
@@ -264,18 +269,19 @@ def _read_responses(table: Table, counter: ReadCounter | None) -> Iterator[Excha
     def parse(row: Row) -> Exchange:
         values = row.values
         context = next((values[key] for key in CONTEXT_COLUMNS if values.get(key)), None)
-        if "instruction" in values and isinstance(context, str) and isinstance(values.get("input"), str):
-            context = f"{context} {values['input']}"  # the instruction and its input, as in Alpaca
+        if isinstance(values.get("instruction"), str):  # with its input, as in Alpaca, or a text, as in Dolly
+            more = (values.get(name) for name in ("input", "context"))
+            context = " ".join([values["instruction"], *(text for text in more if isinstance(text, str))])
         good = next((values[key] for key in _GOOD if values.get(key) is not None), None)
         wrong = values.get("distractors", values.get("random_negative_responses", []))
         if context is None or good is None:
             keys = ", ".join(map(repr, values))[:80]
             problem = f"must have the keys context and response (or responses), got {keys}"
             raise ValueError("without a context or a response", problem)
-        turns = split_turns(context) if isinstance(context, str) else _texts(context)
-        hard = _texts(values.get("adversarial_negative_responses", []))
-        responses = _texts([good] if isinstance(good, str) else good)
-        return Exchange(turns, responses, row.location, wrong=_texts(wrong), hard=hard)
+        turns = split_turns(context) if isinstance(context, str) else to_texts(context)
+        hard = to_texts(values.get("adversarial_negative_responses", []))
+        responses = to_texts([good] if isinstance(good, str) else good)
+        return Exchange(turns, responses, row.location, wrong=to_texts(wrong), hard=hard)
 
     damaged = DamagedRecords(table.path, counter, "Give every record a context and a response.")
     yield from (exchange for _, exchange in parse_rows(table.rows(None), damaged, parse))
@@ -289,11 +295,37 @@ def _read_turns(table: Table, counter: ReadCounter | None) -> Iterator[Exchange]
         turns = lookup(row.values, column) if column is not None else None
         if not isinstance(turns, list):
             raise ValueError("without a list of turns")
-        texts, speakers = _turns_and_speakers(turns, row.values.get("speakers") or [])
+        texts, speakers = turns_and_speakers(turns, row.values.get("speakers") or [])
         return to_exchanges(texts, speakers, row.location)
 
     damaged = DamagedRecords(table.path, counter, "Give every record a list of turns.")
     yield from _long_enough(parse_rows(table.rows(None), damaged, parse), counter)
+
+
+def _read_rows(table: Table, counter: ReadCounter | None) -> Iterator[Exchange]:
+    """Dialogues whose turns are the rows of a table. Consecutive rows with the same id are a dialogue."""
+    columns = find_turn_rows(table)
+    if columns is None:
+        raise FormatError(f"{table.path} has no columns dialogue_id, speaker and text. Rename its columns.")
+    text, speaker = (columns[name].columns[0] for name in ("text", "speaker"))
+    dialogue = columns["dialogue"].columns[0] if "dialogue" in columns else ""  # all rows are one dialogue
+
+    def parse(row: Row) -> Row:
+        to_texts([to_text(lookup(row.values, text)) or ""])
+        return row
+
+    damaged = DamagedRecords(table.path, counter, "Give every row a text.")
+    rows = [row for row, _ in parse_rows(table.rows(None), damaged, parse)]
+    for _, group in groupby(rows, key=lambda row: lookup(row.values, dialogue)):
+        said = [row for row in group if (to_text(lookup(row.values, text)) or "").strip()]
+        if counter is not None:
+            counter.saw()
+        turns = to_texts([to_text(lookup(row.values, text)) for row in said])
+        speakers = [str(lookup(row.values, speaker)) for row in said]
+        if len(said) > 1:
+            yield from to_exchanges(turns, speakers, said[0].location)
+        elif counter is not None and said:
+            counter.drop("with fewer than two turns", said[0].location, said[0].raw)
 
 
 def _read_dialogues(path: Path, encoding: str | None, counter: ReadCounter | None) -> Iterator[Exchange]:
@@ -312,44 +344,6 @@ def _long_enough(dialogues: Iterable[tuple[Row, list[Exchange]]], counter: ReadC
         if not found and counter is not None:
             counter.drop("with fewer than two turns", row.location, row.raw)
         yield from found
-
-
-def _turns_and_speakers(turns: list[Any], speakers: Any) -> tuple[tuple[str, ...], list[str]]:
-    if turns and all(isinstance(turn, dict) for turn in turns):
-        turns = [turn for turn in turns if str(_first(turn, _SPEAKERS) or "").casefold() not in _NOT_SPEAKERS]
-        turns = [turn for turn in turns if _said(turn) != ""]
-        speakers = [str(_first(turn, _SPEAKERS) or "") for turn in turns]
-        speakers = speakers if all(speakers) else []
-        turns = [_said(turn) for turn in turns]
-    if speakers and len(speakers) != len(turns):
-        raise ValueError("without a speaker for each turn")
-    return _texts(turns), [str(speaker) for speaker in speakers]
-
-
-def _said(turn: Mapping[str, Any]) -> Any:
-    """What was said in a turn, with its parts joined, as chats store links; empty for pictures and services."""
-    if turn.keys().isdisjoint(_SAID):
-        return None
-    value = _first(turn, _SAID)
-    parts = value if isinstance(value, list) else [value]
-    texts = [part.get("text", "") if isinstance(part, Mapping) else part for part in parts if part is not None]
-    return "".join(texts) if all(isinstance(text, str) for text in texts) else value
-
-
-def _first(turn: Mapping[str, Any], names: Sequence[str]) -> Any:
-    """The value of the first of some keys that is present, or None."""
-    return next((turn[name] for name in names if name in turn), None)
-
-
-def _texts(values: Any) -> tuple[str, ...]:
-    if not isinstance(values, (list, tuple)) or not all(isinstance(value, str) for value in values):
-        raise ValueError("with something else than a list of texts")
-    return tuple(" ".join(_valid(value).split()) for value in values)
-
-
-def _valid(text: str) -> str:
-    """The text with lone surrogates, which JSON allows but UTF-8 does not, as replacement characters."""
-    return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
 
 
 # --- exchanges --------------------------------------------------------------------------------------------------------
@@ -390,12 +384,14 @@ def alternating(n: int) -> tuple[bool, ...]:
 def to_exchanges(turns: Sequence[str], speakers: Sequence[str], location: SourceLocation) -> list[Exchange]:
     """Every turn of a dialogue except the first, as the response to the turns before it.
 
-    ``speakers`` gives the speaker of each turn. If it is empty, two speakers are assumed to alternate.
+    ``speakers`` gives the speaker of each turn. If it is empty, two speakers are assumed to alternate. A context has at
+    most the last 100 turns, so that a channel of many thousand turns fits in memory.
     """
     found = []
     for i in range(1, len(turns)):
-        own = tuple(speaker == speakers[i] for speaker in speakers[:i]) if speakers else ()
-        found.append(Exchange(tuple(turns[:i]), (turns[i],), location, own))
+        first = max(0, i - _LONGEST_CONTEXT)
+        own = tuple(speaker == speakers[i] for speaker in speakers[first:i]) if speakers else ()
+        found.append(Exchange(tuple(turns[first:i]), (turns[i],), location, own))
     return found
 
 

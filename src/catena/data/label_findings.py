@@ -1,4 +1,7 @@
-"""Findings about the labels of texts: rare, unbalanced, misspelled, several in one cell, quantities, and leaks."""
+"""Findings about the labels of texts: rare, unbalanced, misspelled, several in one cell, quantities, and leaks.
+
+Tested in tests/data/test_inspection.py.
+"""
 
 from __future__ import annotations
 

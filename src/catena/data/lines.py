@@ -1,4 +1,4 @@
-"""Large text files: random access to their lines, and blocks of bytes that are never cut inside a word.
+"""Large text files: random access to their lines, and blocks of bytes that never cut a word.
 
 Random access uses an index of line starts, built in one pass. It is independent of file formats. Blocks need memory
 neither for the file nor for its longest line.
@@ -17,8 +17,8 @@ from typing import overload
 import numpy as np
 from jaxtyping import Int64
 
-from catena.data.encodings import HEAD, detect_encoding, encoding_advice
-from catena.data.files import check_line, no_text, open_bytes, reading_errors, shorten
+from catena.data.encodings import encoding_advice
+from catena.data.files import HEAD, check_line, detect_encoding, no_text, open_bytes, reading_errors, shorten
 from catena.errors import FormatError
 
 CHUNK_BYTES = 1 << 20

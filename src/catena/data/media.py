@@ -21,7 +21,6 @@ from typing import Any, TypeVar
 import numpy as np
 from jaxtyping import Float, Float32, Int64, UInt8
 
-from catena.checkpoint.files import write_text_atomically
 from catena.data.audio import read_audio
 from catena.data.corpus import GrowingArray
 from catena.data.examples import SourceLocation
@@ -29,7 +28,7 @@ from catena.data.images import quiet_pillow, read_image_in_thread
 from catena.data.media_config import ImageConfig
 from catena.data.reading import NOT_DECODED, ReadCounter
 from catena.errors import CatenaError, DataError
-from catena.files import atomic_write
+from catena.files import atomic_write, write_text_atomically
 
 IN_MEMORY = 512 * 2**20
 """Bytes of decoded data that are kept in memory; more goes to a file."""

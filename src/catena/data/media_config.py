@@ -1,4 +1,7 @@
-"""Configs of pictures and sounds: how files become arrays, and how they are augmented. Does not import torch."""
+"""Configs of pictures and sounds: how files become arrays, and how they are augmented. Does not import torch.
+
+Tested in tests/data/test_augment.py and tests/data/test_media.py.
+"""
 
 from __future__ import annotations
 

@@ -16,10 +16,12 @@ from typing import Any, TypeVar
 
 from catena.data.examples import Example, SourceLocation, get_text
 from catena.data.files import shorten
-from catena.data.readers.delimited import NO_RECORDS, Row
+from catena.data.readers.delimited import NO_RECORDS, NOT_ANNOTATED, Row
 from catena.errors import DataError, FormatError
 from catena.files import atomic_write
 
+LONGEST_DOCUMENT = 10_000
+"""Maximum number of tokens of a training text of models that read whole documents; longer ones are rarely a text."""
 NOT_DECODED = "not decoded"
 """Why a picture or sound is dropped; the text of the example is then the error."""
 _MOST_TEXT = 500
@@ -196,7 +198,7 @@ def parse_rows(rows: Iterable[Row], damaged: DamagedRecords, parse: Callable[[Ro
     """
     for row in rows:
         if row.problem is not None and not row.damaged:
-            if row.problem in NO_RECORDS and damaged.counter is not None:
+            if row.problem in (*NO_RECORDS, NOT_ANNOTATED) and damaged.counter is not None:
                 damaged.counter.saw()
                 damaged.counter.drop(row.problem, row.location, row.raw)
             continue

@@ -17,11 +17,10 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Int, UInt8
 
-from catena.checkpoint.files import as_json, write_text_atomically
 from catena.data.audio import audio_blocks
 from catena.data.mulaw import N_LEVELS, encode_mulaw, silence_level
 from catena.errors import CatenaError, DataError, FormatError
-from catena.files import atomic_write
+from catena.files import as_json, atomic_write, write_text_atomically
 from catena.randomness import Randomness
 
 SAMPLES, INDEX = "samples.u8", "recordings.json"

@@ -16,7 +16,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
-from catena.data.column_choice import choose_columns, lookup
+from catena.data.column_choice import choose_columns
 from catena.data.detect import detect_format
 from catena.data.examples import LabeledText, ParallelText, SourceLocation, Text
 from catena.data.pairing import read_parallel
@@ -24,9 +24,9 @@ from catena.data.readers.delimited import EMPTY, NO_RECORDS, Row
 from catena.data.readers.layout import find_layout
 from catena.data.readers.sample import UNKNOWN, DetectedFormat, take_sample
 from catena.data.reading import DamagedRecords, ReadCounter
-from catena.data.roles import ID_NAME, LABEL, SOURCE, TARGET, TEXT, ColumnChoice, NoColumnError, Role
+from catena.data.roles import ID_NAME, LABEL, MISSING, SOURCE, TARGET, TEXT, ColumnChoice, NoColumnError, Role
 from catena.data.tables import RECORD_FORMATS, TABLE_FORMATS, Table, open_table
-from catena.data.values import is_id, to_list, to_text
+from catena.data.values import SENTENCE, is_id, lookup, mean_words, strings, to_list, to_text
 from catena.errors import FormatError
 
 
@@ -138,7 +138,18 @@ class RecordFile:
             make = _list_of_text if isinstance(value, str) else to_list  # most labels repeat
             return make(value, role.missing, role.separator, choice.class_names, choice.integers) or None
         text = to_text(value)
-        return None if text is None or text.strip() in role.missing else text
+        missing = _MISSING_TEXTS if role.name in self._with_sentences else role.missing
+        return None if text is None or text.strip() in missing else text
+
+    @cached_property
+    def _with_sentences(self) -> frozenset[str]:
+        """The roles of tables in which texts are sentences, so that NaN and NULL mean missing texts."""
+        if self.table.layout is None:
+            return frozenset()
+        columns = {
+            name: [lookup(row, choice.columns[0]) for row in self.table.sample] for name, choice in self.choices.items()
+        }
+        return frozenset(name for name, own in columns.items() if mean_words(strings(own)) >= SENTENCE)
 
     def _wide(self) -> str | None:
         """The column of texts in a tab-separated table of two columns, whose texts may contain tabs."""
@@ -171,6 +182,7 @@ def _common_parent(columns: Sequence[str]) -> str:
     return f"{parents.pop()}." if len(parents) == 1 and "" not in parents else ""
 
 
+_MISSING_TEXTS = MISSING - {"None", "null", "NA"}  # which may be answers
 _ONES = frozenset(("1", "1.0", "true", "True", "TRUE"))
 _REASONS = {
     "text": EMPTY,
@@ -297,6 +309,8 @@ def _detected(path: Path, format: str | None, given: Mapping[str, str], encoding
     if found.format == "columns" and found.options.get("stored") and given:  # the user reads it as a table
         return DetectedFormat(found.options["stored"], found.why)
     if found.format not in RECORD_FORMATS:
+        if found.why.endswith("."):  # it has a cure of its own
+            raise FormatError(f"{path} is {found.why}")
         raise FormatError(
             f"{path} is {found.why}, which has no texts in columns. If that is wrong, pass --input-format, such as csv."
         )

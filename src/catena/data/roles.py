@@ -21,8 +21,7 @@ TEXT_COLUMNS = (
 )  # fmt: skip
 LABEL_COLUMNS = (
     "label", "labels", "intent", "class", "category", "sentiment", "polarity", "target", "topic", "tag",
-    "tags", "categories", "emotion", "stars", "rating", "score", "overall", "domain", "output", "y", "accept",
-    "annotations.0.result.0.value.choices",
+    "tags", "categories", "emotion", "stars", "rating", "score", "overall", "domain", "output", "y", "accept", "choice",
 )  # fmt: skip
 RATING_COLUMNS = ("stars", "rating", "score", "overall", "sentiment", "polarity")
 CONTEXT_COLUMNS = ("context", "question", "message", "prompt", "instruction", "query", "input")
@@ -31,6 +30,12 @@ RESPONSE_COLUMNS = (
     "output",
 )  # fmt: skip
 TURN_COLUMNS = ("turns", "messages", "conversations", "conversation", "dialogue", "dialog", "utterances")
+DIALOGUE_COLUMNS = (
+    "dialogue_id", "dialog_id", "dialogue id", "dialogueid", "conversation_id", "conversation id", "conversationid",
+    "conv_id", "chat_id", "session_id", "thread_id",
+)  # fmt: skip
+SPEAKER_KEYS = ("speaker", "role", "from", "sender", "sender_name", "author", "user", "name")
+"""Keys of who said a turn, the most certain first."""
 TITLE_COLUMNS = ("goal", "title", "name", "topic")
 ITEM_COLUMNS = ("items", "ingredients", "agenda", "points", "keywords", "recipeingredient")
 COMPOSED_COLUMNS = ("text", "directions", "instructions", "steps", "recipe", "body", "content", "recipeinstructions")
@@ -38,6 +43,14 @@ WORD_COLUMNS = ("word", "words", "token", "tokens", "form")
 TAG_COLUMNS = ("tag", "tags", "ner", "ner_tag", "ner_tags", "pos", "pos_tag", "upos", "label", "labels")
 SENTENCE_COLUMNS = ("sentence #", "sentence_id", "sentence id", "sent_id", "sentence", "sentence_idx")
 FILE_COLUMNS = ("file", "path", "filename", "file_name", "filepath", "image", "audio", "wav", "recording")
+
+SPLIT_COLUMNS = ("split", "set", "subset", "partition", "part")
+SPLITS = {
+    **dict.fromkeys(("train", "training", "trn"), "train"),
+    **dict.fromkeys(("dev", "valid", "val", "validation", "devel", "development", "eval"), "dev"),
+    **dict.fromkeys(("test", "testing", "tst"), "test"),
+}
+"""Names of train, dev and test in columns of tables."""
 
 ID_NAME = re.compile(r"(?i:id|idx|index|uid|uuid|guid|key|nr|no|number|row|(.*[_\-. ])(id|key|nr|no))|.*[a-z]I[dD]")
 """Names of columns that identify a record."""
@@ -172,9 +185,9 @@ def names_texts_and_ids(names: Sequence[str]) -> bool:
 
 _PAIRS = (
     ("source", "target"), ("src", "tgt"), ("src", "trg"), ("src", "ref"), ("source", "reference"),
-    ("instruction", "output"), ("input", "output"),
+    ("instruction", "output"), ("instruction", "response"), ("input", "output"),
     ("text", "summary"), ("word", "pronunciation"), ("word", "ipa"), ("word", "transcription"), ("grapheme", "phoneme"),
-    ("graphemes", "phonemes"), ("lemma", "form"),
+    ("graphemes", "phonemes"), ("word", "phonemes"), ("word", "phones"), ("word", "arpabet"), ("lemma", "form"),
 )  # fmt: skip
 """Column names of pairs that are certainly not a pair themselves, in either order."""
 _SIDES = (
@@ -187,6 +200,14 @@ _SIDES = (
     (("incorrect", "wrong", "noisy", "complex", "informal"), ("correct", "right", "clean", "simple", "formal")),
 )
 """Words that may be column names or a pair: any of the first with any of the second, in either order."""
+_RELATED = (
+    (("premise", "claim", "statement"), ("hypothesis", "evidence", "justification")),
+    (("question", "query"), ("sentence", "passage", "paragraph", "document")),
+)
+"""Names of two texts whose relation is labeled: entailment, relevance, evidence."""
+_MARKS = (("1", "2"), ("a", "b"), ("first", "second"))
+_NUMBERED = frozenset((*TEXT_COLUMNS, "texts", "sentences", "sent", "string", "title", "statement", "argument"))
+"""Words that are the names of two texts together with a mark: question1 and question2, text_a and text_b."""
 _FILLERS = frozenset({"text", "texts", "sentence", "sentences", "language", "lang"})
 """Uninformative words in column names: source text, en_sentence."""
 _NUMBERS = frozenset({"id", "no"})
@@ -212,13 +233,37 @@ def find_pair(names: Sequence[str]) -> tuple[int, int] | None:
         both = [next((folded.index(name) for name in side if name in folded), None) for side in (first, second)]
         if both[0] is not None and both[1] is not None and both[0] != both[1]:
             return both[0], both[1]
+    return _find_numbered(names)
+
+
+def find_related(names: Sequence[str]) -> tuple[int, int] | None:
+    """The indices of two columns of texts whose relation may be labeled, such as question1 and question2, or None."""
+    if (numbered := _find_numbered(names)) is not None:
+        return numbered
+    folded = [name.strip().casefold() for name in names]
+    for sides in _RELATED:
+        both = [next((folded.index(name) for name in side if name in folded), None) for side in sides]
+        if both[0] is not None and both[1] is not None:
+            return both[0], both[1]
+    return None
+
+
+def _find_numbered(names: Sequence[str]) -> tuple[int, int] | None:
+    """The indices of two columns whose names differ in their number, such as sentence1 and sentence2, or None."""
+    words = [re.findall(r"[^\W\d_]+|\d+", name.casefold()) for name in names]
+    for first, second in _MARKS:
+        for i, parts in enumerate(words):
+            if first in parts and _NUMBERED.issuperset(rest := [part for part in parts if part != first]) and rest:
+                other = [second if part == first else part for part in parts]
+                if other in words:
+                    return i, words.index(other)
     return None
 
 
 def names_pair(fields: Sequence[str]) -> bool:
     """Whether two fields are certainly column names: source and target or similar, or two languages in full."""
     names = _pair_names(fields)
-    if any(names in (pair, pair[::-1]) for pair in _PAIRS):
+    if any(names in (pair, pair[::-1]) for pair in _PAIRS) or (len(fields) == 2 and find_related(fields) is not None):
         return True
     return _are_two([language_by_name(name) for name in names])
 
@@ -268,16 +313,25 @@ _LANGUAGES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "cs": (("ces", "cze"), ("czech", "čeština")),
     "cy": (("cym", "wel"), ("welsh", "cymraeg")),
     "da": (("dan",), ("danish", "dansk")),
-    "de": (("deu", "ger"), ("german", "deutsch")),
+    "de": (("deu", "ger"), ("allemand", "alemán", "tedesco", "german", "deutsch")),
     "el": (("ell", "gre"), ("greek", "ελληνικά")),
-    "en": (("eng",), ("english",)),
+    "en": (
+        ("eng",),
+        (
+            "englisch",
+            "anglais",
+            "inglés",
+            "inglese",
+            "english",
+        ),
+    ),
     "eo": (("epo",), ("esperanto",)),
-    "es": (("spa",), ("spanish", "español", "castellano")),
+    "es": (("spa",), ("spanisch", "espagnol", "spagnolo", "spanish", "español", "castellano")),
     "et": (("est",), ("estonian", "eesti")),
     "eu": (("eus", "baq"), ("basque", "euskara")),
     "fa": (("fas", "per"), ("persian", "farsi", "فارسی")),
     "fi": (("fin",), ("finnish", "suomi")),
-    "fr": (("fra", "fre"), ("french", "français", "francais")),
+    "fr": (("fra", "fre"), ("französisch", "francés", "francese", "french", "français", "francais")),
     "ga": (("gle",), ("irish", "gaeilge")),
     "gl": (("glg",), ("galician", "galego")),
     "he": (("heb",), ("hebrew", "עברית")),
@@ -286,18 +340,18 @@ _LANGUAGES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "hu": (("hun",), ("hungarian", "magyar")),
     "id": (("ind",), ("indonesian",)),
     "is": (("isl", "ice"), ("icelandic", "íslenska")),
-    "it": (("ita",), ("italian", "italiano")),
+    "it": (("ita",), ("italienisch", "italien", "italian", "italiano")),
     "ja": (("jpn",), ("japanese", "日本語")),
     "ko": (("kor",), ("korean", "한국어")),
     "la": (("lat",), ("latin",)),
     "lt": (("lit",), ("lithuanian", "lietuvių")),
     "lv": (("lav",), ("latvian", "latviešu")),
-    "nl": (("nld", "dut"), ("dutch", "nederlands")),
+    "nl": (("nld", "dut"), ("niederländisch", "dutch", "nederlands")),
     "no": (("nor", "nob", "nb"), ("norwegian", "norsk")),
     "pl": (("pol",), ("polish", "polski")),
-    "pt": (("por",), ("portuguese", "português")),
+    "pt": (("por",), ("portugiesisch", "portugais", "portuguese", "português")),
     "ro": (("ron", "rum"), ("romanian", "română")),
-    "ru": (("rus",), ("russian", "русский")),
+    "ru": (("rus",), ("russisch", "russe", "russian", "русский")),
     "sk": (("slk", "slo"), ("slovak", "slovenčina")),
     "sl": (("slv",), ("slovenian", "slovenščina")),
     "sr": (("srp",), ("serbian", "српски", "srpski")),

@@ -50,6 +50,10 @@ class Dialect:
     last: str = "L"
     only: str = "U"
 
+    def __post_init__(self) -> None:
+        if self.scheme not in _LETTERS:
+            raise ValueError(f"scheme must be {', '.join(_LETTERS)}, got {self.scheme!r}. Choose one of them.")
+
     @property
     def name(self) -> str:
         """The usual name of the notation: iob1, iob2, bilou, bioes or bmes."""

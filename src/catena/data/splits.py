@@ -6,20 +6,30 @@ on the order of the examples nor on the seed, so an example that is added or rem
     rows = Splits(dev_fraction=0.1).rows([example.key for example in examples])
     dev = [examples[i] for i in rows.dev]
 
-This module knows keys and labels, not examples. Tested in tests/data/test_splits.py.
+The rules know keys and labels, not examples. A column of a table can assign its records to splits too, as in many
+published data sets: all of its values are then names of splits, one of them train.
+
+Tested in tests/data/test_splits.py and test_split_column.py.
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
+from catena.data.detect import detect_format
+from catena.data.examples import SourceLocation
+from catena.data.roles import SPLIT_COLUMNS, SPLITS, find_column
+from catena.data.tables import TABLE_FORMATS, Table, open_table
+from catena.data.values import lookup, strings
 from catena.errors import ConfigError, DataError
 from catena.randomness import Randomness
 
@@ -47,6 +57,7 @@ class Splits:
         test_fraction: fraction of the examples in test, if there are no folds.
         seed: seed of ``random``.
         train_on_dev: whether the examples of dev are also in train, so that a last model can use all data.
+        dev_part: which part is dev: 0 for the one above, 1 for the next one, and so on, as in cross-validation.
 
     ``ceil(fraction * n)`` of n examples are held out, at least one and at most all but one. Examples with equal keys
     stay together where a set of the exact size allows it.
@@ -58,6 +69,7 @@ class Splits:
     test_fraction: float = 0.0
     seed: int = 0
     train_on_dev: bool = False
+    dev_part: int = 0
 
     def __post_init__(self) -> None:
         for name in ("dev_fraction", "test_fraction"):
@@ -67,6 +79,11 @@ class Splits:
             raise ConfigError(
                 f"dev_fraction + test_fraction must be less than 1, got {self.dev_fraction} + {self.test_fraction}. "
                 f"Lower one of them."
+            )
+        if self.dev_fraction * (self.dev_part + 1) > 1 + 1e-9:
+            most = max(0, math.floor(1 / self.dev_fraction + 1e-9) - 1)
+            raise ConfigError(
+                f"dev_part must be at most {most} with dev_fraction = {self.dev_fraction}, got {self.dev_part}. Use 0."
             )
         if self.folds is not None and self.folds < 2:
             raise ConfigError(f"folds must be at least 2 or None, got {self.folds}. Use 10, or None for no folds.")
@@ -100,7 +117,10 @@ class Splits:
             rest, test = self._hold_out(rest, self.test_fraction, len(keys), "test", keys, labels, sizes)
         dev = rest[:0]
         if self.dev_fraction:
-            rest, dev = self._hold_out(rest, self.dev_fraction, len(rest) + len(test), "dev", keys, labels, sizes)
+            n, others = len(rest) + len(test), rest
+            for _ in range(self.dev_part + 1):
+                others, dev = self._hold_out(others, self.dev_fraction, n, "dev", keys, labels, sizes)
+            rest = np.setdiff1d(rest, dev)
         return SplitRows(np.union1d(rest, dev) if self.train_on_dev else rest, dev, test)
 
     def _hold_out(
@@ -223,3 +243,78 @@ def _start_of_end(sizes: np.ndarray, fraction: float) -> int:
     behind = np.cumsum(sizes[::-1])[::-1]  # behind[i] is the size of the examples from i on
     enough = np.flatnonzero(behind >= round(fraction * int(behind[0]), 9))
     return min(max(1, int(enough[-1])), len(sizes) - 1)
+
+
+# --- columns of splits ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SplitColumn:
+    """The splits of the records of a file.
+
+    Args:
+        name: the column.
+        splits: train, dev or test by the line of the record.
+    """
+
+    name: str
+    splits: Mapping[int, str]
+
+    def split(self, location: SourceLocation) -> str:
+        """The split of a record."""
+        return self.splits.get(location.line, "train")
+
+    def counts(self) -> dict[str, int]:
+        """The number of records of each split, in the order train, dev, test."""
+        found = Counter(self.splits.values())
+        return {split: found[split] for split in dict.fromkeys(SPLITS.values()) if found[split]}
+
+    def __str__(self) -> str:
+        parts = [f"{n:,} to {split}" for split, n in self.counts().items()]
+        return f"the column {self.name!r} assigns {', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def find_split_column(path: Path, format: str | None = None, encoding: str | None = None) -> SplitColumn | None:
+    """The column of splits of a file, or None if it has none.
+
+    Args:
+        path: the file.
+        format: the format that the user sets. Detected if omitted.
+        encoding: UTF-8 if omitted.
+    """
+    if not path.is_file():
+        return None
+    options: Mapping[str, object] = {}
+    if format is None:
+        found = detect_format(path, encoding)
+        format, options = found.options.get("stored", found.format), found.options
+    if format not in TABLE_FORMATS:
+        return None
+    table = open_table(path, format, {key: options[key] for key in ("layout",) if key in options}, encoding)
+    name = _find_split_name(table)
+    return None if name is None else _read_splits(table, name)
+
+
+def _find_split_name(table: Table) -> str | None:
+    """The column whose values in the sample are names of splits: more than one, or below a common name."""
+    common = find_column(table.names, SPLIT_COLUMNS, exact=True) if table.has_header else None
+    for name in table.names:
+        values = {value.casefold() for value in strings(lookup(row, name) for row in table.sample)}
+        is_shown = name == common or (len(values) > 1 and len(table.names) > 2)
+        if values and values <= SPLITS.keys() and is_shown:
+            return name
+    return None
+
+
+def _read_splits(table: Table, name: str) -> SplitColumn | None:
+    """The splits of all records, if every record has one and train is not the only one."""
+    splits: dict[int, str] = {}
+    for row in table.rows(None):
+        if row.problem is not None:
+            continue
+        split = SPLITS.get(str(lookup(row.values, name) or "").strip().casefold())
+        if split is None and row.short is None:
+            return None
+        splits[row.location.line] = split or "train"
+    found = set(splits.values())
+    return SplitColumn(name, splits) if "train" in found and len(found) > 1 else None

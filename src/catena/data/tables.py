@@ -1,4 +1,7 @@
-"""Tables of any storage as rows with named columns: CSV, JSON, Excel, Parquet, folders, and records in lines."""
+"""Tables of any storage as rows with named columns: CSV, JSON, Excel, Parquet, folders, and records in lines.
+
+Tested in tests/data/test_detect.py.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,8 @@ from catena.data.files import open_text
 from catena.data.media_files import read_folders
 from catena.data.readers import dialogue_lines, line_records, objects, xml_tables
 from catena.data.readers.arrow import ArrowTable
-from catena.data.readers.delimited import Row, TableLayout, split_records, to_rows
-from catena.data.readers.layout import TableCandidate, find_layout, named_delimiter, with_header
+from catena.data.readers.delimited import Row, TableLayout, named_delimiter, split_records, to_rows
+from catena.data.readers.layout import TableCandidate, find_layout, with_header
 
 SAMPLE_ROWS = 2000
 """Number of records from which the columns of roles are chosen."""

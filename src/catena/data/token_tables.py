@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
-from catena.data.column_choice import lookup
 from catena.data.detect import detect_format
 from catena.data.examples import Columns
 from catena.data.readers import columns as column_files
-from catena.data.readers.delimited import Row
+from catena.data.readers.delimited import NOT_ANNOTATED, Row
 from catena.data.reading import DamagedRecords, ReadCounter, parse_rows
 from catena.data.roles import ColumnChoice
 from catena.data.tables import Table, open_table
-from catena.data.task_rules import guess_task, to_span
-from catena.data.values import strings, to_text, to_tokens
+from catena.data.task_rules import guess_task, to_span, to_spans
+from catena.data.values import lookup, strings, to_text, to_tokens
 from catena.errors import FormatError
 
 _TOKEN = re.compile(r"\w+(?:['’-]\w+)*|[^\w\s]")
@@ -96,14 +96,23 @@ def _read_records(
 
     def parse(row: Row) -> list[tuple[str, ...]]:
         left, right = (lookup(row.values, name) for name in names)
-        return _from_lists(left, right, classes) if kind == "lists" else from_spans(to_text(left) or "", right)
+        if kind == "lists":
+            return _from_lists(left, right, classes)
+        return from_spans(to_text(left) or "", to_spans(right))
 
     damaged = DamagedRecords(table.path, counter, "Correct the tags.")
-    for row, rows in parse_rows(table.rows(None), damaged, parse):
+    for row, rows in parse_rows(_annotated(table, names[1]), damaged, parse):
         if rows:
             yield Columns(tuple(rows), row.location)
         elif counter is not None:
             counter.drop("empty", row.location, row.raw)
+
+
+def _annotated(table: Table, tags: str) -> Iterator[Row]:
+    """The rows, where one without tags that nobody annotated is not a record."""
+    for row in table.rows(None):
+        missing = row.short == NOT_ANNOTATED and lookup(row.values, tags) is None
+        yield replace(row, problem=NOT_ANNOTATED) if missing and row.problem is None else row
 
 
 def _from_lists(words: Any, tags: Any, classes: Sequence[str]) -> list[tuple[str, ...]]:
@@ -118,9 +127,12 @@ def from_spans(text: str, spans: Any) -> list[tuple[str, ...]]:
     """The tokens of a text with BIO tags of its spans. Tokens are words and marks, cut where a span begins or ends.
 
     Raises:
-        ValueError: if a span is outside the text or overlaps another.
+        ValueError: if a span has no label, is outside the text or overlaps another.
     """
-    found = sorted(span for one in spans or [] if (span := to_span(one)) is not None)
+    read = [to_span(one) for one in (spans if isinstance(spans, list) else [])]
+    if None in read:
+        raise ValueError("with a span without a start, an end and a label")
+    found = sorted(span for span in read if span is not None)
     for before, (start, end, _) in zip([(0, 0, ""), *found], found, strict=False):
         if not before[1] <= start < end <= len(text):
             raise ValueError(f"with a span, {start} to {end}, that is outside the text or overlaps another")

@@ -17,6 +17,7 @@ from typing import Any
 
 import regex
 
+from catena.data.quantities import find_style
 from catena.data.roles import MISSING
 
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
@@ -250,9 +251,12 @@ def _is_attribution(values: Sequence[str]) -> bool:
 
 
 def is_number(values: Sequence[Any]) -> bool:
-    """Whether all values are numbers."""
+    """Whether all values are numbers, also with a unit or marks between thousands."""
     found = strings(values, MISSING)
-    return all(_NUMBER.fullmatch(value) for value in found)
+    if all(_NUMBER.fullmatch(value) for value in found):
+        return True
+    style = find_style(found)
+    return all(style.parse(value) is not None for value in found)
 
 
 def is_date(values: Sequence[Any]) -> bool:
@@ -261,17 +265,23 @@ def is_date(values: Sequence[Any]) -> bool:
     return bool(found) and all(_DATE.fullmatch(value) for value in found)
 
 
-def is_quantity(values: Sequence[str]) -> bool:
+def is_quantity(values: Sequence[str], *, is_rating: bool = False) -> bool:
     """Whether labels are values of a quantity, such as 3.71, rather than classes.
 
     They are numbers, and more of them are different than a rating has steps.
+
+    Args:
+        values: the labels.
+        is_rating: whether their column is named as a rating or score is, so that many integers are a quantity too.
     """
     found = strings(values, MISSING)
     if not found or not is_number(found):
         return False
     distinct = len(set(found))
-    has_fractions = any(re.search(r"[.,]\d*[1-9]", value) for value in found)
-    return distinct > (10 if has_fractions else 100) and distinct > 0.1 * len(found)
+    style = find_style(found)
+    if any(re.search(rf"{re.escape(style.decimal)}\d*[1-9]", value) for value in found):
+        return distinct > (10 if distinct > 0.1 * len(found) else 20)
+    return distinct > 11 if is_rating else distinct > max(100, 0.1 * len(found))
 
 
 def one_hot_columns(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
@@ -290,3 +300,21 @@ def are_written_integers(values: Iterable[Any]) -> bool:
     found = strings(values, MISSING)
     are_integers = all(re.fullmatch(r"[-+]?\d+(\.0+)?", value) for value in found)
     return are_integers and any("." in value for value in found)
+
+
+def lookup(record: Mapping[str, Any], name: str) -> Any:
+    """The value of a column, or of a dotted path into nested objects and lists, or None.
+
+    ``annotations.0.label`` is the label of the first annotation.
+    """
+    if name in record:
+        return record[name]
+    value: Any = record
+    for part in name.split("."):
+        if isinstance(value, Mapping) and part in value:
+            value = value[part]
+        elif isinstance(value, (list, tuple)) and part.isdecimal() and int(part) < len(value):
+            value = value[int(part)]
+        else:
+            return None
+    return value

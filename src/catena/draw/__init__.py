@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from catena._lazy import lazy_exports
 
 if TYPE_CHECKING:
+    from catena.draw.alignment import draw_alignment_path as draw_alignment_path
     from catena.draw.alignment import draw_links as draw_links
     from catena.draw.arcs import draw_arcs as draw_arcs
     from catena.draw.automaton import draw_automaton as draw_automaton
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from catena.draw.bars import draw_histogram as draw_histogram
     from catena.draw.chart import draw_chart as draw_chart
     from catena.draw.curves import draw_curves as draw_curves
+    from catena.draw.curves import series_of_rows as series_of_rows
     from catena.draw.heat import draw_heat as draw_heat
     from catena.draw.map import draw_map as draw_map
     from catena.draw.overlay import draw_overlay as draw_overlay
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Picture",
+    "draw_alignment_path",
     "draw_arcs",
     "draw_automaton",
     "draw_bars",
@@ -35,12 +38,14 @@ __all__ = [
     "draw_spans",
     "draw_tree",
     "draw_trellis",
+    "series_of_rows",
 ]
 
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "Picture": ".picture",
+        "draw_alignment_path": ".alignment",
         "draw_arcs": ".arcs",
         "draw_automaton": ".automaton",
         "draw_bars": ".bars",
@@ -54,5 +59,6 @@ __getattr__, __dir__ = lazy_exports(
         "draw_spans": ".spans",
         "draw_tree": ".tree",
         "draw_trellis": ".trellis",
+        "series_of_rows": ".curves",
     },
 )

@@ -1,4 +1,7 @@
-"""The frame of a diagram: grid lines, tick labels, axis titles and a legend."""
+"""The frame of a diagram: grid lines, tick labels, axis titles and a legend.
+
+Tested in tests/draw/test_bars.py and tests/draw/test_map.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Occupied boxes of a picture, to avoid overlapping labels."""
+"""Occupied boxes of a picture, to avoid overlapping labels.
+
+Tested in tests/draw/test_curves.py and tests/draw/test_map.py.
+"""
 
 from __future__ import annotations
 

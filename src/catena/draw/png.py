@@ -1,4 +1,7 @@
-"""PNG from SVG with the library resvg, which has no dependencies, and PNG from pixels without any library."""
+"""PNG from SVG with the library resvg, which has no dependencies, and PNG from pixels without any library.
+
+Tested in tests/draw/test_picture.py and tests/draw/test_overlay.py.
+"""
 
 from __future__ import annotations
 

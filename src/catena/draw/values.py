@@ -1,4 +1,7 @@
-"""Checks shared by the drawing functions, such as array shapes and numbers of names. Needs no torch."""
+"""Checks shared by the drawing functions, such as array shapes and numbers of names. Needs no torch.
+
+Tested in tests/draw/test_curves.py and tests/draw/test_bars.py.
+"""
 
 from __future__ import annotations
 

@@ -6,12 +6,12 @@ from catena._lazy import lazy_exports
 
 if TYPE_CHECKING:
     from catena.embeddings.characters import CharacterEmbedding as CharacterEmbedding
-    from catena.embeddings.partly_frozen import PartlyFrozenTable as PartlyFrozenTable
     from catena.embeddings.positions import LearnedPositions as LearnedPositions
     from catena.embeddings.positions import RotaryPositions as RotaryPositions
     from catena.embeddings.positions import SinusoidalPositions as SinusoidalPositions
     from catena.embeddings.table import EmbeddingTable as EmbeddingTable
     from catena.embeddings.table import MultichannelTable as MultichannelTable
+    from catena.embeddings.table import PartlyFrozenTable as PartlyFrozenTable
 
 __all__ = [
     "CharacterEmbedding",
@@ -30,7 +30,7 @@ __getattr__, __dir__ = lazy_exports(
         "EmbeddingTable": ".table",
         "LearnedPositions": ".positions",
         "MultichannelTable": ".table",
-        "PartlyFrozenTable": ".partly_frozen",
+        "PartlyFrozenTable": ".table",
         "RotaryPositions": ".positions",
         "SinusoidalPositions": ".positions",
     },

@@ -1,4 +1,7 @@
-"""Configs of embeddings. Typed values only; does not import torch."""
+"""Configs of embeddings. Typed values only; does not import torch.
+
+Tested in tests/embeddings/test_characters.py and tests/embeddings/test_table.py.
+"""
 
 from __future__ import annotations
 

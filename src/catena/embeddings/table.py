@@ -206,3 +206,48 @@ def build_embedding(
 def _scale_of(rows: Float[Tensor, "v d"]) -> float:
     """The a of U(-a, a) with the variance of these values, which is a² / 3; 0 if there are too few."""
     return float((3 * rows.double().var()).sqrt()) if rows.numel() > 1 else 0.0
+
+
+class PartlyFrozenTable(Embedding):
+    """Trained rows for the ids 0 to n_trained - 1, then the frozen rows of a matrix.
+
+    The gradient and the optimizer cost the trained rows only.
+
+    Args:
+        n_trained: the number of trained rows, at least 1.
+        frozen: the pretrained vectors of the ids from ``n_trained``; saved with the model.
+        pad_id: the trained id whose row is zero; None for no such id.
+        scale: trained rows are initialized from U(-scale, scale).
+        dropout: the fraction of features set to zero in training.
+        token_dropout: the fraction of tokens set to zero in training.
+    """
+
+    def __init__(
+        self,
+        n_trained: int,
+        frozen: Float[Tensor, "v d"],
+        pad_id: int | None = 0,
+        scale: float = 0.25,
+        dropout: float = 0.0,
+        token_dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        if n_trained < 1:
+            raise ShapeError(f"n_trained must be at least 1, got {n_trained}. Train the row of unknown words.")
+        self.n_trained = n_trained
+        self.d_out = frozen.shape[1]
+        self.trained = EmbeddingTable(n_trained, self.d_out, pad_id, scale)
+        self.drop = EmbeddingDropout(dropout, token_dropout)
+        self.register_buffer("frozen", frozen.clone())
+        self.frozen: Tensor
+
+    def forward(self, ids: Int[Tensor, "b t"]) -> Float[Tensor, "b t d_out"]:
+        is_trained = ids < self.n_trained
+        vectors = self.trained(ids.masked_fill(~is_trained, 0))
+        if len(self.frozen):
+            pretrained = functional.embedding((ids - self.n_trained).clamp_min(0), self.frozen)
+            vectors = torch.where(is_trained[..., None], vectors, pretrained)
+        return self.drop(vectors)
+
+    def extra_repr(self) -> str:
+        return f"n_trained={self.n_trained}, frozen={tuple(self.frozen.shape)}"

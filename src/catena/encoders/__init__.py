@@ -20,6 +20,15 @@ if TYPE_CHECKING:
     from catena.encoders.images import ImageNetwork as ImageNetwork
     from catena.encoders.images import build_image_encoder as build_image_encoder
     from catena.encoders.log_mel import LogMel as LogMel
+    from catena.encoders.pooling import AttentionPooling as AttentionPooling
+    from catena.encoders.pooling import EndsPooling as EndsPooling
+    from catena.encoders.pooling import FirstLastPooling as FirstLastPooling
+    from catena.encoders.pooling import KMaxPooling as KMaxPooling
+    from catena.encoders.pooling import LastPooling as LastPooling
+    from catena.encoders.pooling import MaxPooling as MaxPooling
+    from catena.encoders.pooling import MeanPooling as MeanPooling
+    from catena.encoders.pooling import MinPooling as MinPooling
+    from catena.encoders.pooling import Pooling as Pooling
     from catena.encoders.recurrent import Recurrent as Recurrent
     from catena.encoders.sound import SoundNetwork as SoundNetwork
     from catena.encoders.sound import build_sound_network as build_sound_network
@@ -34,18 +43,27 @@ if TYPE_CHECKING:
 __all__ = [
     "VGG",
     "AlexNet",
+    "AttentionPooling",
     "CausalEncoder",
     "ChildSumTreeLSTM",
     "Convolution",
     "Dilated",
     "Encoder",
+    "EndsPooling",
+    "FirstLastPooling",
     "GoogLeNet",
     "Highway",
     "ImageEncoder",
     "ImageNetwork",
+    "KMaxPooling",
+    "LastPooling",
     "LogMel",
     "MatrixVectorNetwork",
+    "MaxPooling",
+    "MeanPooling",
+    "MinPooling",
     "NaryTreeLSTM",
+    "Pooling",
     "Recurrent",
     "RecursiveNetwork",
     "ResNet",
@@ -63,18 +81,27 @@ __getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "AlexNet": ".image_plain",
+        "AttentionPooling": ".pooling",
         "CausalEncoder": ".causal",
         "ChildSumTreeLSTM": ".tree_lstm",
         "Convolution": ".convolution",
         "Dilated": ".dilated",
         "Encoder": ".base",
+        "EndsPooling": ".pooling",
+        "FirstLastPooling": ".pooling",
         "GoogLeNet": ".image_inception",
         "Highway": ".highway",
         "ImageEncoder": ".image_base",
         "ImageNetwork": ".images",
+        "KMaxPooling": ".pooling",
+        "LastPooling": ".pooling",
         "LogMel": ".log_mel",
         "MatrixVectorNetwork": ".tree_recursive",
+        "MaxPooling": ".pooling",
+        "MeanPooling": ".pooling",
+        "MinPooling": ".pooling",
         "NaryTreeLSTM": ".tree_lstm",
+        "Pooling": ".pooling",
         "Recurrent": ".recurrent",
         "RecursiveNetwork": ".tree_recursive",
         "ResNet": ".image_residual",

@@ -12,7 +12,6 @@ from catena.attention.multihead import MultiHeadAttention
 from catena.attention.scores import build_score
 from catena.embeddings.positions import LearnedPositions, RotaryPositions, SinusoidalPositions
 from catena.encoders import pooling
-from catena.encoders.activations import build_activation
 from catena.encoders.base import Encoder
 from catena.encoders.causal import CausalEncoder, causal
 from catena.encoders.cells import CoupledLSTM, Elman, GRUResetFirst, Leaky, PeepholeLSTM, Recurrence
@@ -25,7 +24,6 @@ from catena.encoders.config import (
     RecurrentConfig,
     SelfAttentiveRecurrentConfig,
     SpectrogramConfig,
-    TextConvolutionConfig,
     TransformerConfig,
 )
 from catena.encoders.convolution import Convolution, ConvolutionLayer
@@ -33,11 +31,10 @@ from catena.encoders.dilated import Dilated
 from catena.encoders.fused import FusedRecurrence
 from catena.encoders.highway import Highway, HighwayLayer
 from catena.encoders.init import depth_scale_init, init_weights
-from catena.encoders.normalize import build_norm
+from catena.encoders.layers import build_activation, build_norm
 from catena.encoders.recurrent import Recurrent
 from catena.encoders.self_attentive import SelfAttentiveRecurrent
 from catena.encoders.spectrogram import SpectralLayer, Spectrogram, count_spectral_features
-from catena.encoders.text_convolution import TextConvolution
 from catena.encoders.transformer import TransformerEncoder, TransformerLayer
 from catena.registry import Registry
 
@@ -129,20 +126,6 @@ def build_convolution(settings: ConvolutionConfig, d_in: int) -> Convolution:
         for i in range(settings.n_layers)
     ]
     return Convolution(d_in, layers, residual=settings.residual, dropout=settings.dropout)
-
-
-def build_text_convolution(settings: TextConvolutionConfig, d_in: int) -> TextConvolution:
-    """Convolution and max over time, with one vector for a whole text."""
-    return TextConvolution(
-        d_in,
-        settings.windows,
-        settings.filters,
-        padding=settings.padding,
-        activation=settings.activation,
-        norms=[build_norm(settings.norm, settings.filters) for _ in settings.windows],
-        k=settings.k,
-        scale=settings.scale,
-    )
 
 
 @ENCODERS.register("dilated")

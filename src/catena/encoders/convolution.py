@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from catena.encoders.conv_state import CausalConvEncoder, ConvState, append_to_state
-from catena.encoders.normalize import Norm
+from catena.encoders.layers import Norm
 
 
 class ConvolutionLayer(nn.Module):

@@ -2,6 +2,8 @@
 
 Each network has its published form for pictures of 224 pixels and a small form for pictures of about 32 pixels, which
 keeps the structure and drops the early strides.
+
+Tested in tests/encoders/test_images.py and tests/encoders/test_convolution_facts.py.
 """
 
 from __future__ import annotations

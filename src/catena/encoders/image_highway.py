@@ -13,10 +13,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from catena.encoders.activations import build_activation
 from catena.encoders.highway import HighwayLayer
 from catena.encoders.image_base import ConvolutionUnit, ImageEncoder, init_he_
 from catena.encoders.image_config import HighwayImageConfig
+from catena.encoders.layers import build_activation
 from catena.numerics import lerp
 
 _N_STAGES = 3

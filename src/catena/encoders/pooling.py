@@ -34,7 +34,12 @@ from catena.shapes import mask_from_lengths, match_shape
 
 
 class Pooling(nn.Module, ABC):
-    """Abstract map of ``b t d`` to ``b d_out``; subclasses set the sizes and define :meth:`pool`."""
+    """Abstract map of ``b t d`` to ``b d_out``; subclasses set the sizes and define :meth:`pool`.
+
+    Args:
+        d_in: size of the vectors.
+        d_out: size of the pooled vector.
+    """
 
     d_in: int
     d_out: int
@@ -61,7 +66,11 @@ class Pooling(nn.Module, ABC):
 
 
 class LastPooling(Pooling):
-    """The last state h_n."""
+    """Last-state pooling: h_n.
+
+    Args:
+        d_in: size of the vectors.
+    """
 
     def __init__(self, d_in: int) -> None:
         super().__init__(d_in, d_in)
@@ -73,7 +82,11 @@ class LastPooling(Pooling):
 
 
 class FirstLastPooling(Pooling):
-    """The first and the last state, [h_1; h_n]."""
+    """Pooling by the first and the last state, [h_1; h_n].
+
+    Args:
+        d_in: size of the vectors.
+    """
 
     def __init__(self, d_in: int) -> None:
         super().__init__(d_in, 2 * d_in)
@@ -85,7 +98,13 @@ class FirstLastPooling(Pooling):
 
 
 class EndsPooling(Pooling):
-    """The last state of each direction of a bidirectional encoder; the backward one is at the first position."""
+    """Pooling by the last state of each direction of a bidirectional encoder.
+
+    The last state of the backward direction is at the first position.
+
+    Args:
+        d_in: size of the vectors, the two directions one after the other.
+    """
 
     def __init__(self, d_in: int) -> None:
         super().__init__(d_in, d_in)
@@ -103,7 +122,11 @@ class EndsPooling(Pooling):
 
 
 class MaxPooling(Pooling):
-    """The maximum of each feature."""
+    """Max pooling: the maximum of each feature over time.
+
+    Args:
+        d_in: size of the vectors.
+    """
 
     def __init__(self, d_in: int) -> None:
         super().__init__(d_in, d_in)
@@ -115,7 +138,11 @@ class MaxPooling(Pooling):
 
 
 class MinPooling(Pooling):
-    """The minimum of each feature."""
+    """Min pooling: the minimum of each feature over time.
+
+    Args:
+        d_in: size of the vectors.
+    """
 
     def __init__(self, d_in: int) -> None:
         super().__init__(d_in, d_in)
@@ -127,7 +154,11 @@ class MinPooling(Pooling):
 
 
 class MeanPooling(Pooling):
-    """The mean (h_1 + … + h_n) / n."""
+    """Mean pooling: (h_1 + … + h_n) / n.
+
+    Args:
+        d_in: size of the vectors.
+    """
 
     def __init__(self, d_in: int) -> None:
         super().__init__(d_in, d_in)
@@ -139,7 +170,12 @@ class MeanPooling(Pooling):
 
 
 class AttentionPooling(Pooling):
-    """Σ a_i h_i, with a = softmax(v · tanh(W h_i + b)), where b is the projection of the learned query."""
+    """Attention pooling: Σ a_i h_i, with a = softmax(v · tanh(W h_i + b)), where b projects the learned query.
+
+    Args:
+        d_in: size of the vectors.
+        d_attention: size of the hidden layer that scores a position.
+    """
 
     def __init__(self, d_in: int, d_attention: int) -> None:
         super().__init__(d_in, d_in)
@@ -157,7 +193,12 @@ class AttentionPooling(Pooling):
 
 
 class KMaxPooling(Pooling):
-    """The ``k`` largest values of each feature in the order of positions, ``k`` blocks of size ``d_in``."""
+    """k-max pooling: the ``k`` largest values of each feature in the order of positions, ``k`` blocks of size ``d_in``.
+
+    Args:
+        d_in: size of the vectors.
+        k: number of values for each feature.
+    """
 
     def __init__(self, d_in: int, k: int) -> None:
         super().__init__(d_in, k * d_in)

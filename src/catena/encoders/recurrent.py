@@ -25,8 +25,8 @@ from torch import Tensor, nn
 
 from catena.encoders.causal import CausalEncoder
 from catena.encoders.cells import CellState, Recurrence
-from catena.encoders.dropout import Dropout
 from catena.encoders.fused import FusedRecurrence, run_both_directions
+from catena.encoders.layers import Dropout
 
 _States = tuple[CellState, ...]
 """The state of each layer."""

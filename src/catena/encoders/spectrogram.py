@@ -20,7 +20,7 @@ from torch.nn import functional as F
 
 from catena.encoders.base import Encoder
 from catena.encoders.causal import CausalEncoder, CausalState
-from catena.encoders.normalize import Norm, build_norm
+from catena.encoders.layers import Norm, build_norm
 
 _WINDOW = 3
 _STRIDE = 2

@@ -23,9 +23,11 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from catena.encoders.activations import NONDECREASING, build_activation
 from catena.encoders.base import read_lengths
-from catena.encoders.normalize import NoNorm, Norm
+from catena.encoders.config import (
+    TextConvolutionConfig,
+)
+from catena.encoders.layers import NONDECREASING, NoNorm, Norm, build_activation, build_norm
 from catena.encoders.pooling import KMaxPooling, MaxPooling
 from catena.kernels.common.derivatives import is_transformed
 from catena.numerics import NEG_INF
@@ -225,4 +227,18 @@ def _scattered(
         mode="sum",
         per_sample_weights=weight.flatten()[order],
         include_last_offset=True,
+    )
+
+
+def build_text_convolution(settings: TextConvolutionConfig, d_in: int) -> TextConvolution:
+    """Convolution and max over time, with one vector for a whole text."""
+    return TextConvolution(
+        d_in,
+        settings.windows,
+        settings.filters,
+        padding=settings.padding,
+        activation=settings.activation,
+        norms=[build_norm(settings.norm, settings.filters) for _ in settings.windows],
+        k=settings.k,
+        scale=settings.scale,
     )

@@ -1,11 +1,14 @@
-"""Tree encoders from their configs. Register a new kind in ``_TREE_ENCODERS`` under its ``kind``."""
+"""Tree encoders from their configs. Register a new kind in ``_TREE_ENCODERS`` under its ``kind``.
+
+Tested in tests/tasks/classify/trees/test_task.py.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from catena.encoders.activations import build_activation
+from catena.encoders.layers import build_activation
 from catena.encoders.tree import TreeEncoder
 from catena.encoders.tree_config import (
     MatrixVectorConfig,

@@ -1,4 +1,7 @@
-"""Configs of tree encoders. Does not import torch. ``TreeEncoderConfig`` is the union, selected by ``kind``."""
+"""Configs of tree encoders. Does not import torch. ``TreeEncoderConfig`` is the union, selected by ``kind``.
+
+Tested in tests/tasks/classify/trees/test_task.py.
+"""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-r"""What the heads of rows find among keys and values, in steps of a decoder on a CPU.
+r"""Attention of a few queries to cached keys and values, in steps of a decoder on a CPU.
 
 .. math::  f_h = \sum_s \mathrm{softmax}_s\Big(\frac{q_h \cdot k_{sh}}{\sqrt{d}}\Big)\, v_{sh}
 
-Keys and values may lie anywhere, each position at an offset of its own: so one form serves caches, pools and sources.
-Compilers fold the sum over the features of each key by itself, which takes longer than the products. So
-:data:`TOGETHER` keys are scored at once and folded together, in vector instructions of LLVM; and what is read next,
-the values of a head and then the keys of the next one, is fetched meanwhile. Rows take their turns with each head, so
-that what they share is near, and there is time to fetch. Other head sizes use plain loops.
-Single precision. Time O(n s d).
+Each position has its own memory offset, so that the same code reads caches, pools and sources. A compiler reduces the
+products of each key to one score separately, which takes longer than the products themselves. Here :data:`TOGETHER`
+keys are scored and reduced together in LLVM vector instructions, while the next data (the values of the head, then the
+keys of the next head) is prefetched. The outer loop is over heads and the inner one over rows, so that positions with
+several rows stay in the cache. Head sizes that are not a multiple of the vector width use simple loops. float32. Time
+O(n s d).
 """
 
 from __future__ import annotations
@@ -39,23 +39,23 @@ from catena.kernels.common.simd import (
 )
 
 TOGETHER = 8
-"""Keys that are scored at once."""
+"""Number of keys that are scored together."""
 
 
 @jit_function(SUMS)
 def attend_rows(
     queries: Any, keys: Any, values: Any, offsets: Any, size: Any, heads: Any, scores: Any, found: Any
 ) -> None:
-    """What the heads of ``n`` rows find at the same ``size`` positions.
+    """The attention output of all heads of ``n`` rows, which attend to the same ``size`` positions.
 
     Args:
         queries: ``n d`` or wider.
-        keys: contiguous numbers; so are ``values``, at the same offsets.
-        offsets: the first number of each position. The array is padded up to :func:`round_up_to_vector`.
-        heads: how many there are, how many of keys and values, the size of one, and how far apart those of a position
-            lie.
-        scores: buffer of as many numbers, also rounded up, for each row.
-        found: takes what was found, ``n d``.
+        keys: a contiguous array; ``values`` has the same layout.
+        offsets: the memory offset of each position. The array is padded up to :func:`round_up_to_vector`.
+        heads: number of query heads, number of key and value heads, size of a head, and the distance in memory between
+            two heads of a position.
+        scores: buffer of ``size`` values, also rounded up, for each row.
+        found: receives the output, ``n d``.
     """
     n_heads, n_kv_heads, d_head, apart = heads
     n = found.shape[0]

@@ -1,12 +1,11 @@
-"""One step of a Transformer decoder that looks at a source, all its layers in one call.
+"""One step of a Transformer decoder with attention to a source, all layers in one call.
 
-What one more position makes of ``n`` rows. The keys and values that were written lie in a pool that only grows, each
-position of each row in an entry of its own; a row is a list of entries, so that rows which have a beginning in common
-share it, and a search that turns its rows round copies numbers of entries and no keys. Long rows are looked at in
-blocks (:mod:`catena.engine.cpu_kv_blocks`). The keys and values of the sources lie beside it. The plain form, which
-defines
-what is right, is :mod:`catena.seq2seq.transformer_decoder`. Time O(n (l d² + l d d_ff + l (t + s) d)) for ``l``
-layers. Single precision; the maps may be of 8 bits.
+A step computes the next position of ``n`` rows. The keys and values of target positions are in a pool that only grows,
+one entry for each position of a row. A row is a list of entry indices: rows with a common prefix use the same entries,
+and a search that reorders its rows copies indices but no keys. Attention to long rows is computed in blocks
+(:mod:`catena.engine.cpu_kv_blocks`). The keys and values of the sources are in a separate array. The reference
+implementation is :mod:`catena.seq2seq.transformer_decoder`. Time O(n (l d² + l d d_ff + l (t + s) d)) for ``l``
+layers. float32; weight matrices may have 8 bits.
 """
 
 from __future__ import annotations
@@ -27,65 +26,65 @@ from catena.kernels.linear.cpu_int8 import linear_rows
 class DecoderWeights(NamedTuple):
     """The stacked weights of ``l`` equal layers.
 
-    Maps are packed (:mod:`catena.kernels.linear.cpu`, or :mod:`catena.kernels.linear.cpu_int8`) and biases are as wide
-    as their panels.
+    Weight matrices are packed (:mod:`catena.kernels.linear.cpu`, or :mod:`catena.kernels.linear.cpu_int8`) and
+    biases are padded to the width of their panels.
     """
 
     heads: np.ndarray
-    """queries, keys and values of what was written, ``l p d WIDE``"""
+    """projections to queries, keys and values of self-attention, ``l p d WIDE``"""
     heads_bias: np.ndarray
     output: np.ndarray
     output_bias: np.ndarray
     query: np.ndarray
-    """queries to the source"""
+    """projection to the queries of attention to the source"""
     query_bias: np.ndarray
     found: np.ndarray
-    """what the source gave"""
+    """projection of the output of attention to the source"""
     found_bias: np.ndarray
     rise: np.ndarray
     rise_bias: np.ndarray
     fall: np.ndarray
     fall_bias: np.ndarray
     norms: np.ndarray
-    """``norms[i]``: weight and bias of the norms of the three parts; behind the layers, in the first two rows, those of
-    the norm at the end"""
+    """``norms[i]``: weight and bias of the norms of the three sublayers; after the last layer, in the first two rows,
+    those of the final norm"""
     eps: np.ndarray
-    """what is added to the variances, ``l+1 3``"""
+    """the constants added to the variances, ``l+1 3``"""
 
 
 class LayerSpec(NamedTuple):
-    """What the layers have in common."""
+    """The properties that all layers have in common."""
 
     norm_first: bool
     activation: str
 
 
 class KVPool(NamedTuple):
-    """What the rows have written: keys and values, and the places of each row's among them."""
+    """The keys and values of target positions, and the entries of each row."""
 
     pool: np.ndarray
-    """``l 2 m h d_head``: of all entries"""
+    """``l 2 m h d_head``: keys and values of all entries"""
     entries: np.ndarray
-    """the entries of each row, ``n t``; the last one is still empty"""
+    """the entries of each row, ``n t``; the step fills the last one"""
     begins: np.ndarray
-    """the first of ``t`` that is real in each row"""
+    """the first of the ``t`` positions of each row that is not padding"""
     blocks: np.ndarray
-    """``m l 2 h BLOCK*d_head``: entries that are laid out together (:mod:`catena.engine.cpu_kv_blocks`)"""
+    """``m l 2 h BLOCK*d_head``: consecutive entries in one layout (:mod:`catena.engine.cpu_kv_blocks`)"""
     ids: np.ndarray
-    """the blocks of each row, ``n k``; negative behind the last one"""
+    """the blocks of each row, ``n k``; negative after the last one"""
     fresh: np.ndarray
-    """the block of each row that is still empty, and ends with the last of its entries; negative where none does"""
+    """the block of each row that the step fills, because the last entry completes it; negative if there is none"""
 
 
 class SourceKV(NamedTuple):
-    """What the rows look at: keys and values, and the places of each row's among them."""
+    """The keys and values of the source positions, and the range of each row."""
 
     data: np.ndarray
-    """``l 2 m h d_head``: of all positions of all sources"""
+    """``l 2 m h d_head``: keys and values of all positions of all sources"""
     first: np.ndarray
     """the first position of each row's source"""
     sizes: np.ndarray
-    """how many positions it has"""
+    """the number of its positions"""
 
 
 def step(
@@ -102,8 +101,8 @@ def step(
     Keys and values are written to the last of each row's entries.
 
     Args:
-        turns: sines and cosines of rotary positions, ``n d_head``; no rows where there are none.
-        last_query: receives the queries of the last layer to the source, ``n d``.
+        turns: sines and cosines of rotary positions, ``n d_head``; no rows if there are none.
+        last_query: receives the queries of the last layer for attention to the source, ``n d``.
     """
     n = len(x)
     counts = np.array([make.norm_first, ACTIVATIONS.index(make.activation)])
@@ -124,7 +123,7 @@ def _layers(
     entries: Any, begins: Any, blocks: Any, ids: Any, fresh: Any, source: Any, first: Any, sizes: Any, turns: Any,
     last_query: Any, counts: Any, low: Any, high: Any,
 ) -> None:  # fmt: skip
-    """The rows from ``low`` to ``high`` alone."""
+    """All layers for the rows from ``low`` to ``high``."""
     pre = counts[0] == 1
     activation = counts[1]
     d_head = pool.shape[4]
@@ -217,7 +216,7 @@ _step8 = jit(*("c4" if shape == "4" else shape for shape in _SHAPES), fastmath=S
 
 @jit_function()
 def rows_of_one_source(first: Any, sizes: Any, row: Any, high: Any) -> Any:
-    """How many rows from ``row`` on, up to ``high``, look at the same positions of the sources."""
+    """The number of rows from ``row`` on, up to ``high``, that attend to the same source positions."""
     n = 1
     while row + n < high and first[row + n] == first[row] and sizes[row + n] == sizes[row]:
         n += 1
@@ -226,7 +225,7 @@ def rows_of_one_source(first: Any, sizes: Any, row: Any, high: Any) -> Any:
 
 @jit_function()
 def _enter(here: Any, pre: Any, weight: Any, bias: Any, eps: Any, seen: Any) -> None:
-    """What a part reads."""
+    """The input of a sublayer: normalized first, or the vectors themselves."""
     if pre:
         normalize(here, weight, bias, eps, seen)
     else:
@@ -235,7 +234,7 @@ def _enter(here: Any, pre: Any, weight: Any, bias: Any, eps: Any, seen: Any) -> 
 
 @jit_function()
 def _leave(added: Any, here: Any, pre: Any, weight: Any, bias: Any, eps: Any, seen: Any) -> None:
-    """Add what a part gives to what went round it."""
+    """Add the output of a sublayer to the residual connection, and normalize it afterwards if the norm is last."""
     add_rows(added, here)
     if not pre:
         normalize(here, weight, bias, eps, seen)

@@ -1,8 +1,8 @@
-"""One step of a causal Transformer for a few sequences, all its layers in one call.
+"""One step of a causal Transformer for a few sequences, all layers in one call.
 
-What one more position makes of ``n`` sequences, whose keys and values so far lie in a cache. The plain form, which
-defines what is right, is :mod:`catena.encoders.transformer`. Time O(n (l d² + l d d_ff + l s d)) for ``l`` layers
-and ``s`` positions. Single precision; the maps may be of 8 bits.
+A step computes the next position of ``n`` sequences. The keys and values of earlier positions are in a cache. The
+reference implementation is :mod:`catena.encoders.transformer`. Time O(n (l d² + l d d_ff + l s d)) for ``l`` layers
+and ``s`` positions. float32; weight matrices may have 8 bits.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from catena.kernels.linear.cpu_int8 import linear_rows
 class TransformerWeights(NamedTuple):
     """The stacked weights of ``l`` equal layers.
 
-    Maps are packed (:mod:`catena.kernels.linear.cpu`, or :mod:`catena.kernels.linear.cpu_int8`) and biases are as wide
-    as their panels.
+    Weight matrices are packed (:mod:`catena.kernels.linear.cpu`, or :mod:`catena.kernels.linear.cpu_int8`) and
+    biases are padded to the width of their panels.
     """
 
     heads: np.ndarray
-    """queries, keys and values, ``l p d WIDE``"""
+    """projections to queries, keys and values, ``l p d WIDE``"""
     heads_bias: np.ndarray
     output: np.ndarray
     output_bias: np.ndarray
@@ -36,14 +36,14 @@ class TransformerWeights(NamedTuple):
     fall: np.ndarray
     fall_bias: np.ndarray
     norms: np.ndarray
-    """``norms[i]``: weight and bias of the norm of attention, weight and bias of that of the feed-forward part; behind
-    the layers, in the first two rows, those of a norm at the end, if there is one"""
+    """``norms[i]``: weight and bias of the norm of attention, then of the norm of the feed-forward part; after the last
+    layer, in the first two rows, those of the final norm, if there is one"""
     eps: np.ndarray
-    """what is added to the variances of each layer, ``l 2``"""
+    """the constants added to the variances of each layer, ``l 2``"""
 
 
 class Make(NamedTuple):
-    """What the layers have in common."""
+    """The properties that all layers have in common."""
 
     n_heads: int
     n_kv_heads: int
@@ -65,8 +65,8 @@ def step(
     Keys and values are written to the last of the ``used`` slots of ``cache``, ``l 2 n h s d_head``.
 
     Args:
-        begins: the first slot of each sequence that is real.
-        turns: sines and cosines of rotary positions, ``n d_head``; no rows where there are none.
+        begins: the first slot of each sequence that is not padding.
+        turns: sines and cosines of rotary positions, ``n d_head``; no rows if there are none.
     """
     n = len(x)
     counts = np.array([make.n_heads, make.n_kv_heads, make.norm_first, ACTIVATIONS.index(make.activation), used])
@@ -84,7 +84,7 @@ def _layers(
     x: Any, heads: Any, heads_bias: Any, output: Any, output_bias: Any, rise: Any, rise_bias: Any, fall: Any,
     fall_bias: Any, norms: Any, eps: Any, cache: Any, begins: Any, turns: Any, counts: Any, low: Any, high: Any,
 ) -> None:  # fmt: skip
-    """The rows from ``low`` to ``high`` alone."""
+    """All layers for the rows from ``low`` to ``high``."""
     n_heads = counts[0]
     n_kv_heads = counts[1]
     pre = counts[2] == 1
@@ -148,7 +148,7 @@ _step8 = jit(*("c4" if shape == "4" else shape for shape in _SHAPES), fastmath=S
 
 @jit_function()
 def _remember(made: Any, n_heads: Any, keys: Any, values: Any, slot: Any) -> None:
-    """Write the keys and values of a position, which stand behind its queries, into its slot."""
+    """Write the keys and values of a position, which follow its queries in memory, into its slot."""
     n_kv_heads, _, d_head = keys.shape
     for g in range(n_kv_heads):
         for j in range(d_head):

@@ -1,15 +1,14 @@
-r"""What the heads of several rows find among positions that they share, in steps of a decoder on a CPU.
+r"""Attention of several rows to positions that they have in common, in steps of a decoder on a CPU.
 
 .. math::  f_{rh} = \sum_s \mathrm{softmax}_s\Big(\frac{q_{rh} \cdot k_{sh}}{\sqrt{d}}\Big)\, v_{sh}
 
-Every :data:`BLOCK` positions of a row, counted from its beginning, are copied once into a block, which is laid out as
-:mod:`catena.kernels.linear.cpu` wants it: for each head a panel of keys, one column for each position, and panels of
-values. Hypotheses of a beam that have a beginning in common have its blocks in common too; so one product scores a
-block for all of them, and what it holds is read once, from one end to the other. What is left at the end of a row,
-less than a block, is read from its original location (:mod:`catena.engine.cpu_attention`). Heads whose size is not a
-multiple of the panel width have no blocks.
+Every :data:`BLOCK` positions of a row, counted from its start, are copied once into a block in the layout of
+:mod:`catena.kernels.linear.cpu`: for each head a panel of keys, one column for each position, and panels of values.
+Hypotheses of a beam with a common prefix use the same blocks, so that one product scores a block for all of them, and
+its memory is read once and in order. The last positions of a row, fewer than a block, are read from their original
+location (:mod:`catena.engine.cpu_attention`). Heads whose size is not a multiple of the panel width have no blocks.
 
-Single precision. Time O(n s d), of which reading is O(d) for each position that is not shared.
+Single precision. Time O(n s d), of which reading takes O(d) for each position that is not shared.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from catena.kernels.common.simd import exponentials, pointer_to, round_up_to_vec
 from catena.kernels.linear.cpu import PANEL_COLUMNS, add_tiles
 
 BLOCK = PANEL_COLUMNS
-"""Positions of a block."""
+"""Number of positions of a block."""
 
 ONE, ZERO = np.float32(1), np.float32(0)
 
@@ -47,7 +46,7 @@ def pack(keys: Any, values: Any, entries: Any, block: Any) -> None:
 
 @jit_function()
 def count_blocks(ids: Any) -> Any:
-    """How many blocks a row has."""
+    """The number of blocks of a row."""
     n = 0
     while n < ids.shape[0] and ids[n] >= 0:
         n += 1
@@ -56,7 +55,7 @@ def count_blocks(ids: Any) -> Any:
 
 @jit_function()
 def _alike(ids: Any, k: Any, row: Any) -> Any:
-    """How many rows from ``row`` on have the same block at place ``k``, or none there."""
+    """The number of rows from ``row`` on whose block ``k`` is the same, or that all have none."""
     n = 1
     while row + n < ids.shape[0] and ids[row + n, k] == ids[row, k]:
         n += 1
@@ -68,19 +67,19 @@ def attend_shared_blocks(
     queries: Any, keys: Any, values: Any, entries: Any, begins: Any, blocks: Any, layer: Any, ids: Any, scores: Any,
     offsets: Any, masses: Any, found: Any,
 ) -> None:  # fmt: skip
-    """What the heads of ``n`` rows find, each at its own positions.
+    """The attention output of all heads of ``n`` rows, each of which attends to its own positions.
 
     Args:
         queries: ``n d`` or wider.
-        keys: of all entries, ``m h d_head``; so are ``values``.
-        entries: where the positions of each row lie among them, ``n t``.
-        begins: the first of ``t`` that is real in each row.
-        blocks: ``m l 2 h BLOCK*d_head``, of which those of ``layer`` are read.
-        ids: the blocks of each row in the order of their positions, ``n k``; negative behind the last one.
-        scores: buffer of ``h n w`` numbers, where ``w`` is ``t``, rounded up.
-        offsets: buffer of ``n w`` numbers.
-        masses: buffer of ``n h`` numbers.
-        found: takes what was found, ``n d``.
+        keys: the keys of all entries, ``m h d_head``; ``values`` has the same shape.
+        entries: the entry of each position of each row, ``n t``.
+        begins: the first of the ``t`` positions of each row that is not padding.
+        blocks: all blocks, ``m l 2 h BLOCK*d_head``; those of ``layer`` are read.
+        ids: the blocks of each row in the order of their positions, ``n k``; negative after the last one.
+        scores: buffer of ``h n w`` values, where ``w`` is ``t``, rounded up.
+        offsets: buffer of ``n w`` values.
+        masses: buffer of ``n h`` values, the sums of the exponentials.
+        found: receives the output, ``n d``.
     """
     n, stride = queries.shape
     n_heads, d_head = keys.shape[1], keys.shape[2]

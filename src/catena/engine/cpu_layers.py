@@ -12,10 +12,10 @@ from catena.kernels.common.vector_math import exp_less
 from catena.kernels.linear.cpu import round_up_to_panel
 
 ACTIVATIONS = ("identity", "relu", "gelu", "swish")
-"""Those that a step knows."""
+"""The activations that a step supports."""
 
 ROWS = 128
-"""Sequences that take a step together: weights are read once for all of them."""
+"""Number of sequences that take a step together, so that weights are read once for all of them."""
 
 ZERO, HALF, ONE = np.float32(0), np.float32(0.5), np.float32(1)
 _SLOPE = np.float32(0.4 / np.sqrt(2))
@@ -32,7 +32,7 @@ each value."""
 
 @jit_function()
 def copy_rows(x: Any, y: Any) -> None:
-    """Write the numbers of x into y."""
+    """Copy the values of x to y."""
     for r in range(x.shape[0]):
         for j in range(x.shape[1]):
             y[r, j] = x[r, j]
@@ -40,7 +40,7 @@ def copy_rows(x: Any, y: Any) -> None:
 
 @jit_function()
 def add_rows(added: Any, x: Any) -> None:
-    """Add numbers to those of x."""
+    """Add values to x, in place."""
     for r in range(x.shape[0]):
         for j in range(x.shape[1]):
             x[r, j] += added[r, j]
@@ -65,7 +65,7 @@ def normalize(x: Any, weight: Any, bias: Any, eps: Any, y: Any) -> None:
 
 @jit_function()
 def apply_rotary(heads: Any, until: Any, turns: Any) -> None:
-    """Turn every pair of neighboring features, up to that of the values, by the angle of its place in a head."""
+    """Rotate every pair of neighboring features of queries and keys by the angle of its position in the head."""
     half = turns.shape[0] // 2
     for first in range(0, until, 2 * half):
         for j in range(half):
@@ -78,8 +78,8 @@ def apply_rotary(heads: Any, until: Any, turns: Any) -> None:
 @jit_function(SUMS)
 def activate(x: Any, activation: Any, room_for: Any) -> None:
     """The activation of a feed-forward layer, in place: 1 is ReLU, 2 GELU, 3 Swish, all others are the identity."""
-    # Loops over numbers that are read and written in one array are not turned into vector instructions where the
-    # compiler sees two names for it: so the exponentials have a place of their own.
+    # The compiler does not vectorize a loop that reads and writes one array under two names, so the exponentials have
+    # their own buffer.
     exponent, tail = room_for[0], room_for[1]
     for r in range(x.shape[0]):
         row = x[r]

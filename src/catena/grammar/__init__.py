@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from catena.grammar.cfg import Nonterminal as Nonterminal
     from catena.grammar.cfg import Rule as Rule
     from catena.grammar.derivation import Derivation as Derivation
+    from catena.grammar.files import format_grammar as format_grammar
+    from catena.grammar.files import parse_grammar as parse_grammar
     from catena.grammar.files import read_grammar as read_grammar
     from catena.grammar.files import write_grammar as write_grammar
     from catena.grammar.forest import Forest as Forest
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from catena.grammar.induction import induce as induce
     from catena.grammar.normal_form import to_normal_form as to_normal_form
     from catena.grammar.parse import CFGParser as CFGParser
+    from catena.grammar.term_notation import parse_term as parse_term
 
 __all__ = [
     "CFGParser",
@@ -47,7 +50,10 @@ __all__ = [
     "Grammar",
     "Nonterminal",
     "Rule",
+    "format_grammar",
     "induce",
+    "parse_grammar",
+    "parse_term",
     "read_grammar",
     "to_normal_form",
     "write_grammar",
@@ -63,7 +69,10 @@ __getattr__, __dir__ = lazy_exports(
         "Grammar": ".cfg",
         "Nonterminal": ".cfg",
         "Rule": ".cfg",
+        "format_grammar": ".files",
         "induce": ".induction",
+        "parse_grammar": ".files",
+        "parse_term": ".term_notation",
         "read_grammar": ".files",
         "to_normal_form": ".normal_form",
         "write_grammar": ".files",

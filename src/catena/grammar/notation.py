@@ -4,6 +4,8 @@ In the **nltk** style ``S -> NP VP [0.8] | 'yes' [0.2]`` words are quoted, and n
 angle brackets: ``<,> -> ','``. In the **bnf** style ``<s> ::= <np> <vp> | yes`` nonterminals are in angle brackets,
 and words need no quotes. Both have weights in ``[…]`` and meanings in ``{…}`` after each alternative. A backslash in
 quotes or angle brackets escapes the next character, as in Python.
+
+Tested in tests/grammar/test_semantics.py and tests/grammar/test_files.py.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 >>> word_classes("Unfathomably")
 ('UNK:cap:ly', 'UNK:cap', 'UNK')
+
+Tested in tests/grammar/test_induce.py.
 """
 
 from __future__ import annotations

@@ -16,9 +16,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from catena.data.vocabulary import UNK_SYMBOL, Vocabulary
+from catena.data.special_tokens import BEGIN_SYMBOL, END_SYMBOL, UNK_SYMBOL
+from catena.data.vocabulary import Vocabulary
 from catena.errors import DataError, ShapeError
-from catena.lm.base import BEGIN_SYMBOL, END_SYMBOL, AutoregressiveLM
+from catena.lm.base import AutoregressiveLM
 from catena.numerics import log_sum_exp, safe_log
 from catena.search.combine import Combined
 from catena.search.stepper import checked_lengths

@@ -23,7 +23,7 @@ from torch.nn import functional as F
 from catena.data.vocabulary import PAD, Vocabulary
 from catena.embeddings.table import Embedding
 from catena.encoders.causal import CausalEncoder
-from catena.encoders.dropout import Dropout
+from catena.encoders.layers import Dropout
 from catena.errors import ShapeError
 from catena.lm.base import AutoregressiveLM
 from catena.outputs.base import OutputLayer

@@ -1,4 +1,4 @@
-"""Neural language models from their configs."""
+"""Neural language models from their configs. Tested in tests/lm/test_neural.py and tests/lm/test_neural_masked.py."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from catena.data.special_tokens import END_SYMBOL
 from catena.data.vocabulary import Vocabulary
 from catena.embeddings.table import Embedding, EmbeddingTable, build_embedding
 from catena.encoders.base import Encoder
 from catena.encoders.build import build_encoder
 from catena.encoders.causal import causal
 from catena.errors import ConfigError
-from catena.lm.base import END_SYMBOL, non_text_ids
+from catena.lm.base import non_text_ids
 from catena.lm.feed_forward import FeedForward
 from catena.lm.neural import DropoutRates, NeuralLanguageModel
 from catena.lm.neural_config import AnyNeuralLMConfig, FeedForwardLMConfig, NeuralLMConfig

@@ -1,4 +1,7 @@
-"""Configs of neural language models, one for each kind of encoder. Does not import torch."""
+"""Configs of neural language models, one for each kind of encoder. Does not import torch.
+
+Tested in tests/lm/test_neural.py and tests/lm/test_neural_masked.py.
+"""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from catena.data.special_tokens import MASK_SYMBOL
 from catena.data.vocabulary import Vocabulary
 from catena.embeddings.table import Embedding
 from catena.encoders.base import Encoder
-from catena.encoders.dropout import Dropout
+from catena.encoders.layers import Dropout
 from catena.lm.neural import DropoutRates
 from catena.outputs.base import OutputLayer
 from catena.shapes import mask_from_lengths

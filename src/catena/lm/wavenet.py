@@ -22,12 +22,13 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from catena.data.mulaw import decode_mulaw, level_positions, silence_level
+from catena.data.special_tokens import END_SYMBOL
 from catena.data.vocabulary import Vocabulary
 from catena.encoders.dilated import Condition, Dilated
 from catena.encoders.upsampling import Upsampling
 from catena.errors import ConfigError, DataError, StepperError
 from catena.kernels.wavenet.reference import Step
-from catena.lm.base import END_SYMBOL, SPECIALS, AutoregressiveLM
+from catena.lm.base import SPECIALS, AutoregressiveLM
 from catena.lm.wavenet_state import (
     CompiledSteps,
     WaveNetState,

@@ -1,4 +1,7 @@
-"""The config of a WaveNet. Does not import torch."""
+"""The config of a WaveNet. Does not import torch.
+
+Tested in tests/lm/test_wavenet_build.py and tests/lm/test_wavenet_training.py.
+"""
 
 from __future__ import annotations
 

@@ -10,9 +10,12 @@ if TYPE_CHECKING:
     from catena.metrics.calibration import fit_temperature as fit_temperature
     from catena.metrics.classification import accuracy as accuracy
     from catena.metrics.classification import f1 as f1
+    from catena.metrics.classification import label_report as label_report
     from catena.metrics.classification import multilabel_f1 as multilabel_f1
     from catena.metrics.classification import precision as precision
     from catena.metrics.classification import recall as recall
+    from catena.metrics.confusion import ConfusionTable as ConfusionTable
+    from catena.metrics.confusion import confusion_table as confusion_table
     from catena.metrics.edits import edit_distance as edit_distance
     from catena.metrics.edits import symbol_error as symbol_error
     from catena.metrics.edits import word_error as word_error
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
     from catena.metrics.translation import ter as ter
 
 __all__ = [
+    "ConfusionTable",
     "Metric",
     "accuracy",
     "answer_f1",
@@ -47,11 +51,13 @@ __all__ = [
     "bracket_f1",
     "brier_score",
     "chrf",
+    "confusion_table",
     "edit_distance",
     "exact_match",
     "expected_calibration_error",
     "f1",
     "fit_temperature",
+    "label_report",
     "log_loss",
     "mae",
     "mcnemar",
@@ -74,6 +80,7 @@ __all__ = [
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
+        "ConfusionTable": ".confusion",
         "Metric": ".measure",
         "accuracy": ".classification",
         "answer_f1": ".reading",
@@ -83,11 +90,13 @@ __getattr__, __dir__ = lazy_exports(
         "bracket_f1": ".brackets",
         "brier_score": ".probabilities",
         "chrf": ".translation",
+        "confusion_table": ".confusion",
         "edit_distance": ".edits",
         "exact_match": ".reading",
         "expected_calibration_error": ".calibration",
         "f1": ".classification",
         "fit_temperature": ".calibration",
+        "label_report": ".classification",
         "log_loss": ".probabilities",
         "mae": ".regression",
         "mcnemar": ".significance",

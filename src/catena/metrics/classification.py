@@ -191,7 +191,9 @@ def _count(references: list[Hashable], predictions: list[Hashable], labels: Labe
     return _tally(hits, predictions, references, labels, len(references))
 
 
-def _count_sets(references: list[frozenset], predictions: list[frozenset], labels: LabelSequence | None) -> LabelCounts:
+def _count_sets(
+    references: list[frozenset[Hashable]], predictions: list[frozenset[Hashable]], labels: LabelSequence | None
+) -> LabelCounts:
     hits = [label for gold, predicted in zip(references, predictions, strict=True) for label in gold & predicted]
     predicted_labels = [label for labels in predictions for label in labels]
     gold_labels = [label for labels in references for label in labels]
@@ -218,12 +220,14 @@ def listed_labels(labels: LabelSequence) -> tuple[Hashable, ...]:
     return names
 
 
-def _as_sets(name: str, references: _LabelSets, predictions: _LabelSets) -> tuple[list[frozenset], list[frozenset]]:
+def _as_sets(
+    name: str, references: _LabelSets, predictions: _LabelSets
+) -> tuple[list[frozenset[Hashable]], list[frozenset[Hashable]]]:
     gold, predicted = as_pairs(name, references, predictions)
     return _sets("reference", gold), _sets("prediction", predicted)
 
 
-def _sets(what: str, found: list[Collection[Hashable]]) -> list[frozenset]:
+def _sets(what: str, found: list[Collection[Hashable]]) -> list[frozenset[Hashable]]:
     for i, labels in enumerate(found):
         if isinstance(labels, str) or not isinstance(labels, Collection):
             raise DataError(f"{what} {i} must be a set of labels, got {labels!r}. Write {{{labels!r}}}.")
@@ -345,7 +349,9 @@ def f1_measure(labels: LabelSequence | None = None, average: Average = "macro") 
         average: how the labels are averaged. In a resample the average is over the same labels.
     """
 
-    def as_sets(references: LabelSequence, predictions: LabelSequence) -> tuple[list[frozenset], list[frozenset]]:
+    def as_sets(
+        references: LabelSequence, predictions: LabelSequence
+    ) -> tuple[list[frozenset[Hashable]], list[frozenset[Hashable]]]:
         gold, predicted = as_pairs("f1", references, predictions)
         return [frozenset({label}) for label in gold], [frozenset({label}) for label in predicted]
 
@@ -361,7 +367,7 @@ def _f1_measure(
     name: str,
     labels: LabelSequence | None,
     average: Average,
-    as_sets: Callable[[Any, Any], tuple[list[frozenset], list[frozenset]]],
+    as_sets: Callable[[Any, Any], tuple[list[frozenset[Hashable]], list[frozenset[Hashable]]]],
 ) -> Metric:
     listed = None if labels is None else listed_labels(labels)
 

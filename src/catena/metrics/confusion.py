@@ -49,7 +49,13 @@ class ConfusionTable:
 def confusion_table(
     references: LabelSequence, predictions: LabelSequence, labels: LabelSequence | None = None
 ) -> ConfusionTable:
-    """Count pairs of reference and prediction. ``labels`` gives the order and must include all that occur."""
+    """Count pairs of reference and prediction.
+
+    Args:
+        references: the correct labels.
+        predictions: the predicted labels, one for each reference.
+        labels: the order of rows and columns, which must include all labels that occur; sorted if None.
+    """
     gold, predicted = as_pairs("a confusion table", references, predictions)
     names = sorted_labels(gold, predicted) if labels is None else listed_labels(labels)
     ids = {label: i for i, label in enumerate(names)}

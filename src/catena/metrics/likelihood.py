@@ -1,4 +1,7 @@
-"""Metrics of likelihoods: perplexity, and nats or bits per token, character or byte."""
+"""Metrics of likelihoods: perplexity, and nats or bits per token, character or byte.
+
+Tested in tests/tasks/lm/test_evaluation.py and tests/tasks/lm/test_unknown.py.
+"""
 
 from __future__ import annotations
 

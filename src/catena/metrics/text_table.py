@@ -1,4 +1,7 @@
-"""Fixed-width text tables, by the width of characters in a terminal."""
+"""Fixed-width text tables, by the width of characters in a terminal.
+
+Tested in tests/metrics/test_brackets.py and tests/metrics/test_spans.py.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """Configs of output layers: typed values, checked before any data is read. Does not import torch.
 
 ``OutputConfig`` is the union of them, selected by ``kind``; the layers are interchangeable.
+
+Tested in tests/outputs/test_build.py and tests/outputs/test_settings.py.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Configs of retrieval models. Imports no torch."""
+"""Configs of retrieval models. Imports no torch.
+
+Tested in tests/retrieval/test_dual.py and tests/retrieval/test_terms.py.
+"""
 
 from __future__ import annotations
 

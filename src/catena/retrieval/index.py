@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Float32, Int64
 
 from catena.accelerators import can_skip_kernels
+from catena.checkpoint import read_stored
 from catena.errors import CheckpointError, DataError
 from catena.retrieval.terms import TermWeights
 
@@ -60,7 +61,13 @@ class VectorPart(IndexPart):
     @classmethod
     def load(cls, folder: Path) -> VectorPart:
         """Load the part with its matrix memory-mapped."""
-        return cls(_mapped(folder / VECTORS))
+        matrix = _mapped(folder / VECTORS)
+        if matrix.ndim != 2 or matrix.dtype != np.float32:
+            raise CheckpointError(
+                f"{folder / VECTORS} must be a matrix of float32, got {matrix.dtype} of shape {matrix.shape}. Copy the "
+                f"model again."
+            )
+        return cls(matrix)
 
 
 class TermPart(IndexPart):
@@ -110,14 +117,19 @@ class TermPart(IndexPart):
     @classmethod
     def load(cls, folder: Path) -> TermPart:
         """Load the part with its weights memory-mapped."""
-        try:
-            names = json.loads((folder / NAMES).read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise CheckpointError(
-                f"{folder / NAMES} is not a valid index file ({error}). Copy the model again."
-            ) from None
-        mapped = [_mapped(folder / name) for name in (OFFSETS, WORDS, WEIGHTS)]
-        return cls(mapped[0], mapped[1], mapped[2], {name: i for i, name in enumerate(names)})
+        names = read_stored(folder / NAMES, list[str])
+        offsets, words, weights = (_mapped(folder / name) for name in (OFFSETS, WORDS, WEIGHTS))
+        fits = (
+            [part.dtype.kind + str(part.ndim) for part in (offsets, words, weights)] == ["i1", "i1", "f1"]
+            and len(offsets) > 0
+            and offsets[0] == 0
+            and offsets[-1] == len(words) == len(weights)
+            and (np.diff(offsets) >= 0).all()
+            and (len(words) == 0 or (words.min() >= 0 and words.max() < len(names) and np.isfinite(weights).all()))
+        )
+        if not fits:
+            raise CheckpointError(f"The files of the index in {folder} do not fit together. Copy the model again.")
+        return cls(offsets, words, weights, {name: i for i, name in enumerate(names)})
 
 
 class MixedPart(IndexPart):
@@ -185,5 +197,5 @@ def _keep_best(found: Float32[np.ndarray, "n b"], low: int, scores: np.ndarray, 
 def _mapped(path: Path) -> np.ndarray:
     try:
         return np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, EOFError) as error:
         raise CheckpointError(f"{path} is not a valid index file ({error}). Copy the model again.") from None

@@ -24,6 +24,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from catena.checkpoint import read_stored
 from catena.errors import CheckpointError, DataError
 from catena.retrieval.config import BM25Config, TfidfConfig
 
@@ -140,13 +141,11 @@ def learn_terms(settings: _TermMatcherConfig, documents: Iterable[Sequence[str]]
 def load_terms(settings: _TermMatcherConfig, folder: Path) -> TermMatcher:
     """Load a matcher written by :meth:`TermMatcher.save`."""
     path = folder / _TERMS
-    try:
-        about = json.loads(path.read_text(encoding="utf-8"))
-        if about["format"] != 1:
-            raise ValueError(f"its format is {about['format']!r}, not 1")
-        return _matcher(settings, int(about["n"]), float(about["mean_length"]), about["frequency"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise CheckpointError(f"{path} is not a valid file of word weights ({error}). Copy the model again.") from None
+    kinds = {"format": int, "n": int, "mean_length": float, "frequency": dict[str, int]}
+    about = read_stored(path, kinds)
+    if about["format"] != 1:
+        raise CheckpointError(f"The format of {path} must be 1, got {about['format']}. Train the model again.")
+    return _matcher(settings, about["n"], about["mean_length"], about["frequency"])
 
 
 def _matcher(settings: Any, n: int, mean_length: float, frequency: Mapping[str, int]) -> TermMatcher:

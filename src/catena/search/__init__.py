@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from catena.search.sampling import stream as stream
     from catena.search.stepper import Stepper as Stepper
     from catena.search.stochastic import stochastic_beam as stochastic_beam
+    from catena.search.text_constraints import TextConstraints as TextConstraints
 
 __all__ = [
     "Acceptor",
@@ -55,6 +56,7 @@ __all__ = [
     "SearchConfig",
     "Stepper",
     "StochasticBeamConfig",
+    "TextConstraints",
     "beam",
     "check_stepper",
     "diverse_beam",
@@ -93,6 +95,7 @@ __getattr__, __dir__ = lazy_exports(
         "SearchConfig": ".config",
         "Stepper": ".stepper",
         "StochasticBeamConfig": ".config",
+        "TextConstraints": ".text_constraints",
         "beam": ".beam_search",
         "check_stepper": ".check",
         "diverse_beam": ".diverse",

@@ -1,6 +1,8 @@
 """Configs of searches: typed values, checked before any model is loaded. Does not import torch.
 
 ``SearchConfig`` is the union of them, selected by ``kind``, so all tasks that generate sequences have the same options.
+
+Tested in tests/search/test_build.py and tests/search/test_overrides.py.
 """
 
 from __future__ import annotations

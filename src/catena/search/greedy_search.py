@@ -3,6 +3,8 @@ r"""Greedy search: the most probable id at every step.
 .. math::  y_t = \arg\max_w p(w \mid y_{<t})
 
 It finds the most probable sequence only if no good prefix leads to a bad end; see ``beam``.
+
+Tested in tests/search/test_beam.py.
 """
 
 from __future__ import annotations

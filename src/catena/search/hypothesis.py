@@ -1,4 +1,4 @@
-"""Hypotheses: the output of a search."""
+"""Hypotheses: the output of a search. Tested in tests/search/test_cost.py and tests/search/test_beam.py."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from catena.data.tokenizers.base import Tokenizer
+from catena.data.tokenize import Tokenizer
 from catena.data.tokenizers.plain import BYTE_SYMBOLS
 from catena.data.vocabulary import UNK, Vocabulary
 from catena.errors import ConfigError, DataError

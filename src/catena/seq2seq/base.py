@@ -8,15 +8,21 @@ the caller appends; the start token is added here.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from catena.embeddings.table import EmbeddingTable
+from catena.errors import ConfigError
 from catena.outputs.base import OutputLayer
+from catena.outputs.build import build_output
+from catena.outputs.config import OutputConfig
 from catena.search.stepper import Stepper
 from catena.shapes import checked_lengths, mask_from_lengths, match_shape
 
@@ -181,3 +187,53 @@ class VectorDecoder(EncoderDecoder):
         hidden = self.hidden(self.encode(source), self.shifted(targets))
         found = self.output.log_prob(hidden[real], targets[real])
         return found.new_zeros(targets.shape).masked_scatter(real, found)  # in half precision more exact
+
+
+@dataclass(frozen=True)
+class VocabularyInfo:
+    """Sizes and special ids of the two vocabularies of a model.
+
+    Args:
+        n_source: the size of the source vocabulary.
+        counts: the count of each target id, including ``end``; one for each id of the vocabulary.
+        begin: the target id of the start token.
+        end: the target id that ends a sequence.
+        forbidden: target ids that never occur, such as padding and ``begin``.
+        shared: whether both sides have one vocabulary, so that they can use one embedding table.
+    """
+
+    n_source: int
+    counts: Sequence[int]
+    begin: int
+    end: int
+    forbidden: tuple[int, ...] = ()
+    shared: bool = False
+
+    @property
+    def v(self) -> int:
+        return len(self.counts)
+
+
+_Share = Literal["auto", "all", "output", "embeddings", "none"]
+
+
+def build_tables(
+    share: _Share, output: OutputConfig, d: int, sides: VocabularyInfo
+) -> tuple[EmbeddingTable, EmbeddingTable, OutputLayer]:
+    """The tables of source and target and the output layer, tied according to ``share``.
+
+    They may have tables in common (Vaswani et al. 2017, section 3.4). Rows have variance 1 / d, which a factor of √d
+    makes 1.
+    """
+    if share == "auto":
+        share = "all" if sides.shared else "output"
+    if share in ("all", "embeddings") and not sides.shared:
+        raise ConfigError(
+            f"share must be 'output' or 'none' if source and target have different vocabularies, got {share!r}. Change "
+            "it, or train one tokenizer for both sides."
+        )
+    scale = math.sqrt(3 / d)
+    target = EmbeddingTable(sides.v, d, scale=scale)
+    source = target if share in ("all", "embeddings") else EmbeddingTable(sides.n_source, d, scale=scale)
+    tied: nn.Parameter | None = target.weight if share in ("all", "output") else None
+    return source, target, build_output(output, d, sides.counts, tied=tied, forbidden=sides.forbidden)

@@ -1,4 +1,7 @@
-"""Encoder-decoders from their configs. Register a new kind in ``_MODELS`` under its ``kind``."""
+"""Encoder-decoders from their configs. Register a new kind in ``_MODELS`` under its ``kind``.
+
+Tested in tests/seq2seq/test_half.py and tests/seq2seq/test_copying.py.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,10 @@ from collections.abc import Callable
 from typing import Any
 
 from catena.registry import Registry
-from catena.seq2seq.base import EncoderDecoder
+from catena.seq2seq.base import EncoderDecoder, VocabularyInfo
 from catena.seq2seq.convolutional import build_convolutional
 from catena.seq2seq.copy import build_copy
 from catena.seq2seq.recurrent_build import build_recurrent
-from catena.seq2seq.sides import VocabularyInfo
 from catena.seq2seq.transformer import build_transformer
 
 _MODELS: Registry[Callable[[Any, VocabularyInfo], EncoderDecoder]] = Registry("encoder-decoder")

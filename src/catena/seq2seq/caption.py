@@ -41,7 +41,7 @@ from catena.encoders.images import build_image_encoder
 from catena.encoders.init import init_weights
 from catena.numerics import masked_softmax
 from catena.outputs.build import build_output
-from catena.seq2seq.base import Memory, Source, real_targets
+from catena.seq2seq.base import Memory, Source, VocabularyInfo, real_targets
 from catena.seq2seq.caption_config import FeatureEncoderConfig, HardCaptionConfig, SoftCaptionConfig
 from catena.seq2seq.recurrent import RecurrentModel
 from catena.seq2seq.recurrent_decoder import (
@@ -53,7 +53,6 @@ from catena.seq2seq.recurrent_decoder import (
     joined_steps,
 )
 from catena.seq2seq.recurrent_latent import Reinforce
-from catena.seq2seq.sides import VocabularyInfo
 from catena.shapes import mask_from_lengths
 
 

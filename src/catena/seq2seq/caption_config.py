@@ -1,4 +1,4 @@
-"""Configs of models that describe pictures. Does not import torch."""
+"""Configs of models that describe pictures. Does not import torch. Tested in tests/seq2seq/test_caption.py."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from catena.encoders.image_config import (
     VGGConfig,
 )
 from catena.outputs.config import SoftmaxConfig
-from catena.seq2seq.recurrent_config import ScheduledSamplingConfig
+from catena.seq2seq.config import ScheduledSamplingConfig
 
 
 class FeatureEncoderConfig(Config):

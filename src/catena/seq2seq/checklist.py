@@ -38,19 +38,18 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from catena.embeddings.table import EmbeddingTable
-from catena.encoders.dropout import Dropout
 from catena.encoders.init import orthogonal_
+from catena.encoders.layers import Dropout
 from catena.errors import ConfigError
 from catena.numerics import NEG_INF, lerp
 from catena.outputs.build import build_output
 from catena.search.stepper import HasAttention, Stepper
-from catena.seq2seq.base import Memory, Source, VectorDecoder, real_targets
+from catena.seq2seq.base import Memory, Source, VectorDecoder, VocabularyInfo, real_targets
 from catena.seq2seq.checklist_config import ChecklistConfig
 from catena.seq2seq.checklist_mixture import all_log_probs, target_log_probs, word_shares
 from catena.seq2seq.checklist_reader import LEAST, AgendaWords, ChecklistEncoder, log_sums
 from catena.seq2seq.checklist_state import LM, NEW, USED, Agenda, Checked, ChecklistStep
 from catena.seq2seq.grouped import check_rows
-from catena.seq2seq.sides import VocabularyInfo
 from catena.shapes import cat_padded, mask_from_lengths
 
 _GATES = 4

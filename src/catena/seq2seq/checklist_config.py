@@ -1,4 +1,4 @@
-"""Config of the neural checklist model. Does not import torch."""
+"""Config of the neural checklist model. Does not import torch. Tested in tests/seq2seq/test_checklist.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The states of a checklist model: before the first step, after each step, and of all steps."""
+"""The states of a checklist model: before the first step, after each step, and of all steps.
+
+Tested in tests/seq2seq/test_checklist.py.
+"""
 
 from __future__ import annotations
 

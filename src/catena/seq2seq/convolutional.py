@@ -29,12 +29,10 @@ from catena.encoders.conv_state import ConvState, append_to_state
 from catena.numerics import masked_softmax
 from catena.outputs.base import OutputLayer
 from catena.search.stepper import Stepper
-from catena.seq2seq.base import Memory, Source, VectorDecoder, real_targets
-from catena.seq2seq.convolutional_config import ConvolutionalSeq2SeqConfig
+from catena.seq2seq.base import Memory, Source, VectorDecoder, VocabularyInfo, build_tables, real_targets
+from catena.seq2seq.config import ConvolutionalSeq2SeqConfig
 from catena.seq2seq.convolutional_stepper import ConvolutionalStepper
 from catena.seq2seq.grouped import Projected
-from catena.seq2seq.shared_embeddings import build_tables
-from catena.seq2seq.sides import VocabularyInfo
 from catena.shapes import mask_from_lengths
 
 _HALF = math.sqrt(0.5)

@@ -39,10 +39,9 @@ from catena.kernels.softmax.reference import wide
 from catena.numerics import NEG_INF, log_add_exp, log_sum_exp, masked_softmax, safe_log
 from catena.outputs.scores import WordScores
 from catena.search.stepper import HasAttention, Stepper
-from catena.seq2seq.base import EncoderDecoder, Memory, Source, real_targets
-from catena.seq2seq.copy_config import CopyNetConfig
+from catena.seq2seq.base import EncoderDecoder, Memory, Source, VocabularyInfo, real_targets
+from catena.seq2seq.config import CopyNetConfig
 from catena.seq2seq.grouped import check_rows, live_sources
-from catena.seq2seq.sides import VocabularyInfo
 from catena.shapes import can_read_values, cat_padded, last_real, mask_from_lengths
 
 

@@ -35,8 +35,8 @@ from catena.errors import ConfigError
 from catena.numerics import NEG_INF
 from catena.search.stepper import HasAttention, Stepper
 from catena.seq2seq.base import real_targets
+from catena.seq2seq.config import PointerNetworkConfig
 from catena.seq2seq.grouped import check_rows, live_sources
-from catena.seq2seq.pointer_config import PointerNetworkConfig
 from catena.seq2seq.pointing import END, RULES, allowed_after, allowed_ids
 from catena.shapes import cat_padded, checked_lengths, last_real, mask_from_lengths
 

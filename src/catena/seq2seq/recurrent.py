@@ -1,4 +1,6 @@
-r"""Recurrent encoder-decoders: embeddings, an encoder, a decoder with or without attention, an output layer.
+r"""Recurrent encoder-decoders with or without attention, and scheduled sampling.
+
+Recurrent encoder-decoders: embeddings, an encoder, a decoder with or without attention, an output layer.
 
 .. math::  h_1 \dots h_s = \mathrm{encode}(x) \qquad \tilde h_t = \mathrm{decode}(y_{<t}, h) \qquad
            p(y_t \mid y_{<t}, x) = \mathrm{output}(\tilde h_t)
@@ -9,6 +11,8 @@ Sutskever et al. 2014; Bahdanau et al. 2015; Luong et al. 2015. The orders of st
 
 from __future__ import annotations
 
+import math
+
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -17,15 +21,13 @@ from catena.attention.cross import CrossAttention, PreparedKeys
 from catena.embeddings.table import Embedding
 from catena.encoders.cells import CellState
 from catena.outputs.base import OutputLayer
-from catena.seq2seq.base import Memory, Source, VectorDecoder, real_targets
+from catena.seq2seq.base import Memory, Source, VectorDecoder, VocabularyInfo, real_targets
+from catena.seq2seq.config import ScheduledSamplingConfig
 from catena.seq2seq.recurrent_bridge import StateBridge
-from catena.seq2seq.recurrent_config import ScheduledSamplingConfig
 from catena.seq2seq.recurrent_decoder import AttendFn, DecoderOutput, DecoderState, RecurrentDecoder, joined_steps
 from catena.seq2seq.recurrent_encoder import RecurrentSource, reverse
 from catena.seq2seq.recurrent_latent import Reinforce, marginal_log_prob, marginal_log_probs
 from catena.seq2seq.recurrent_stepper import AttentiveRecurrentStepper, RecurrentStepper
-from catena.seq2seq.scheduled import bernoulli_mask, draw, teacher_forcing_prob
-from catena.seq2seq.sides import VocabularyInfo
 from catena.shapes import mask_from_lengths
 
 
@@ -230,3 +232,42 @@ class RecurrentEncoderDecoder(RecurrentModel):
             states = reverse(states, source.lengths)
         first = self.bridge(states, source.lengths, last_states)
         return Memory(states, source.lengths, source, tuple(part for layer in first for part in layer))
+
+
+# --- scheduled sampling -----------------------------------------------------------------------------------------------
+
+
+def teacher_forcing_prob(settings: ScheduledSamplingConfig, step: int) -> float:
+    r"""The probability of reading the gold token at this training step, counted from 0.
+
+    Otherwise the decoder reads a token that is sampled from the model (Bengio et al. 2015, section 2.4):
+
+    * linear: :math:`\epsilon_i = \max(\epsilon, k - c\, i)`
+    * exponential: :math:`\epsilon_i = k^i`, k < 1
+    * inverse sigmoid: :math:`\epsilon_i = k / (k + \exp(i / k))`, k ≥ 1
+
+    ``least`` applies to all three. It depends only on the step, so that an interrupted training resumes exactly.
+    """
+    match settings.schedule:
+        case "none":
+            return 1.0
+        case "linear":
+            share = settings.k - settings.c * step
+        case "exponential":
+            share = settings.k**step
+        case "inverse_sigmoid":
+            # exp(-i / k) instead of exp(i / k), which overflows in long trainings.
+            small = math.exp(-step / settings.k)
+            share = settings.k * small / (settings.k * small + 1)
+    return min(1.0, max(settings.least, share))
+
+
+def draw(log_probs: Float[Tensor, "*b v"]) -> Int[Tensor, "*b"]:
+    """A sampled id for each row, by torch's default generator; never one of log-probability -inf."""
+    times = torch.empty_like(log_probs).exponential_().clamp_min(torch.finfo(log_probs.dtype).tiny)
+    return (log_probs - times.log()).argmax(dim=-1)
+
+
+def bernoulli_mask(share: float, like: Int[Tensor, "*b"]) -> Bool[Tensor, "*b"]:
+    """True with probability ``share`` for each element, by torch's default generator."""
+    return torch.rand(like.shape, device=like.device) < share

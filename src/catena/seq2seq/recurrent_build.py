@@ -16,9 +16,10 @@ from catena.encoders.cells import Recurrence
 from catena.encoders.init import init_weights
 from catena.errors import ConfigError
 from catena.outputs.build import build_output
+from catena.seq2seq.base import VocabularyInfo
+from catena.seq2seq.config import RecurrentSeq2SeqConfig
 from catena.seq2seq.recurrent import RecurrentEncoderDecoder
 from catena.seq2seq.recurrent_bridge import BRIDGES
-from catena.seq2seq.recurrent_config import RecurrentSeq2SeqConfig
 from catena.seq2seq.recurrent_decoder import (
     BahdanauDecoder,
     GNMTDecoder,
@@ -29,7 +30,6 @@ from catena.seq2seq.recurrent_decoder import (
 )
 from catena.seq2seq.recurrent_encoder import AdditiveLayer, FusedLayer, Layer, RecurrentSource, SteppedLayer
 from catena.seq2seq.recurrent_latent import Marginal, Reinforce
-from catena.seq2seq.sides import VocabularyInfo
 
 _RESIDUAL_FROM = 2
 """Residual connections start with the third layer (Wu et al. 2016, section 3.1)."""

@@ -23,16 +23,14 @@ from catena.accelerators import accelerator
 from catena.attention.multihead import MultiHeadAttention
 from catena.embeddings.positions import LearnedPositions, RotaryPositions, SinusoidalPositions
 from catena.embeddings.table import EmbeddingTable
-from catena.encoders.activations import build_activation
 from catena.encoders.init import depth_scale_init
+from catena.encoders.layers import build_activation
 from catena.encoders.transformer import TransformerEncoder as TransformerEncoder
 from catena.encoders.transformer import TransformerLayer
 from catena.outputs.base import OutputLayer
 from catena.search.stepper import Stepper
-from catena.seq2seq.base import Memory, Source, VectorDecoder, real_targets
-from catena.seq2seq.shared_embeddings import build_tables
-from catena.seq2seq.sides import VocabularyInfo
-from catena.seq2seq.transformer_config import TransformerSeq2SeqConfig
+from catena.seq2seq.base import Memory, Source, VectorDecoder, VocabularyInfo, build_tables, real_targets
+from catena.seq2seq.config import TransformerSeq2SeqConfig
 from catena.seq2seq.transformer_decoder import DecoderLayer, TransformerDecoder
 from catena.seq2seq.transformer_stepper import TransformerStepper
 from catena.shapes import mask_from_lengths

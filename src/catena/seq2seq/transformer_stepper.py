@@ -1,6 +1,8 @@
 """The Transformer decoder as a stepper.
 
 The keys and values of a source are computed once, and those of the target are cached.
+
+Tested in tests/seq2seq/test_transformer.py.
 """
 
 from __future__ import annotations

@@ -42,7 +42,6 @@ C = TypeVar("C", bound=Config)
 E = TypeVar("E")
 P = TypeVar("P", bound="Prediction")
 O = TypeVar("O", bound="PredictOptions")  # noqa: E741
-T = TypeVar("T", bound="BaseTask[Any, Any, Any, Any]")
 V = TypeVar("V")
 
 
@@ -259,7 +258,7 @@ class TrainResult:
 
 def store_test_scores(run: RunFolder, step: int, scores: dict[str, float]) -> dict[str, float]:
     """The scores of a checkpoint on test, which are stored in its run once."""
-    from catena.training.selection import finite
+    from catena.training.state import finite
 
     row = {"step": step, "part": "test", **finite(scores)}
     if row not in run.metrics():  # it is there if a finished run is resumed
@@ -328,6 +327,8 @@ class BaseTask(ABC, Generic[C, E, P, O]):
     """Whether the matrices of its networks can be stored in 8 bits."""
     uses_torch: ClassVar[bool] = True
     """Whether training needs torch."""
+    reads_split_columns: ClassVar[bool] = True
+    """Whether a column of a table may assign its records to train, dev and test."""
 
     config: C
 
@@ -596,6 +597,9 @@ def check_text(item: Any) -> str:
     if not isinstance(item, str):
         raise DataError(f"a text must be a string, got {type(item).__name__}: {item!r:.60}. Pass strings.")
     return item
+
+
+T = TypeVar("T", bound=BaseTask[Any, Any, Any, Any])
 
 
 def check_ensemble(family: type[T], others: Sequence[BaseTask[Any, Any, Any, Any]]) -> Iterator[tuple[int, T]]:

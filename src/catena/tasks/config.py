@@ -76,6 +76,9 @@ class SplitConfig(Config):
 
     dev_fraction: float = Field(0.1, gt=0, lt=1)
     """Fraction of the training data used as dev set if no dev file is given. It does not depend on the seed."""
+    dev_part: int = Field(0, ge=0)
+    """Which examples become the dev set if no dev file is given: 0 for the first dev_fraction of them, 1 for the next,
+    as in cross-validation."""
     train_on_dev: bool = False
     """Also train on the examples that are split off as dev set, whose scores are then too high. Set the number of steps
     that a run without this option found best."""
@@ -89,7 +92,9 @@ class SplitConfig(Config):
         from catena.data.splits import Splits
 
         fraction = 0.0 if has_dev else self.dev_fraction
-        return Splits(fraction, by=self.split_method(), seed=seed, train_on_dev=self.train_on_dev)
+        return Splits(
+            fraction, by=self.split_method(), seed=seed, train_on_dev=self.train_on_dev, dev_part=self.dev_part
+        )
 
 
 def _no_folds(value: Any) -> Any:

@@ -19,12 +19,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 from catena import config as configs
 from catena.checkpoint import CONFIG, open_checkpoint, write_checkpoint
 from catena.config import Config
-from catena.config.flags import short_names
 from catena.config.schema import KIND, NONE, ConfigKey, get_default, get_kind, keys, section_classes
+from catena.config.text import short_names
 from catena.errors import CatenaError, CheckpointError, ConfigError, DataError
 from catena.registry import did_you_mean
+from catena.tasks.auto.table import default_values
 from catena.tasks.runs import load_task, train_run
 from catena.tasks.spec import TaskSpec, get_spec
+from catena.tasks.targets import weigh_examples
 from catena.training.report import SilentReporter
 
 if TYPE_CHECKING:
@@ -39,6 +41,8 @@ _SAVED = "estimator.json"
 _FIRST = ("model", "max_epochs", "max_time", "batch_size", "learning_rate", "seed", "device")
 """The first keywords of every estimator."""
 _NOT_KEYWORDS = ("task",)
+_LEARNED = ("_classes", "_columns", "_kind", "_names")
+"""The attributes of estimators that ``fit`` sets, in addition to those that end in an underscore."""
 _METHODS = ("fit", "predict", "score", "evaluate", "save", "load", "plot", "network", "transform", "spec")
 """Names of methods, which keywords must not hide."""
 
@@ -67,6 +71,10 @@ class Estimator:
 
     # --- defined by each estimator ------------------------------------------------------------------------------------
 
+    def _prepare(self, x: Any) -> Any:
+        """The inputs of ``fit``, before anything is read; raise ConfigError if the parameters do not fit them."""
+        return x
+
     def _examples(self, x: Any, y: Any) -> Iterable[Any]:
         """The training examples of what the user passes to ``fit`` and ``evaluate``."""
         raise NotImplementedError
@@ -81,21 +89,47 @@ class Estimator:
     # --- the interface ------------------------------------------------------------------------------------------------
 
     def fit(self, x: Any, y: Any = None, *, reporter: Reporter | None = None) -> Self:
-        """Train on examples.
+        """Train on examples. An older model is forgotten first, so that nothing of it has an effect.
+
+        Without ``model`` and options of a model, the model is the one that ``catena train`` chooses for the number of
+        examples (:mod:`catena.tasks.auto.table`).
 
         Args:
             x: the inputs: a list, an array, a column of a table, a generator, or the path of a file with both.
             y: the outputs, one for each input; None if ``x`` is a path, or if the task needs none.
             reporter: receives the progress; None for silence.
         """
-        examples = None if is_path(x) else {"train": list(self._examples(x, y))}
+        x = self._start(x)
+        return self._fit(x, None if is_path(x) else list(self._examples(x, y)), reporter)
+
+    def _start(self, x: Any) -> Any:
+        """The inputs of ``fit`` when an older model is forgotten, so that nothing of it has an effect."""
+        for name in [name for name in vars(self) if name.endswith("_") or name in _LEARNED]:
+            delattr(self, name)
+        return self._prepare(x)
+
+    def _weighted_examples(self, x: Any, y: Any, sample_weight: Any) -> list[Any] | None:
+        """The examples of ``fit`` with their weights; None if ``x`` is a path."""
+        if not is_path(x):
+            return weigh_examples(list(self._examples(x, y)), sample_weight)
+        if sample_weight is not None:
+            raise DataError(f"sample_weight must be None for a file, got weights for {x}. Pass lists of its columns.")
+        return None
+
+    def _fit(self, x: Any, given: list[Any] | None, reporter: Reporter | None) -> Self:
+        """Train on the examples ``given``, or on the file ``x`` if they are None."""
+        examples = None if given is None else {"train": given}
         values = self.config_values()  # after the examples, since they may decide options
-        if is_path(x):
+        if given is None:
             values.setdefault("data", {})["train"] = [os.fspath(x)]
+        values, line = default_values(self.spec, values, None if examples is None else examples["train"])
         config = configs.parse(self.spec.config_class(), values, source=type(self).__name__)
+        reporter = reporter or SilentReporter()
+        if line:
+            reporter.note(line)
         with tempfile.TemporaryDirectory(prefix="catena-") as home:
             folder = Path(home) / "run"
-            self.scores_ = train_run(config, folder, reporter or SilentReporter(), examples=examples).scores
+            self.scores_ = train_run(config, folder, reporter, examples=examples).scores
             return self._use(folder, None)
 
     def predict(self, x: Any, **options: Any) -> list[Any]:
@@ -125,6 +159,15 @@ class Estimator:
         if is_path(x):
             return task.evaluate(task.read(task.config, Path(x), ReadCounter()))
         return task.evaluate(self._examples(x, y))
+
+    def score(self, x: Any, y: Any = None) -> float:
+        """The main metric of the task, such as span F1 of tags; higher is better, as in scikit-learn.
+
+        A metric that is better if it is lower, such as perplexity, is negated. Arguments as in :meth:`fit`.
+        """
+        task = self._fitted()
+        value = self.evaluate(x, y).scores()[task.metric]
+        return value if task.find_metric(task.metric).higher_is_better else -value
 
     def plot(self, item: Any, **options: Any) -> Picture:
         """A picture of the prediction for one input, which has a method ``save``."""
@@ -230,6 +273,12 @@ class Estimator:
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "task_")
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import InputTags, Tags, TargetTags
+
+        tags = InputTags(string=True, two_d_array=False)
+        return Tags(estimator_type=None, target_tags=TargetTags(required=False), input_tags=tags)
 
     # --- copies -------------------------------------------------------------------------------------------------------
 

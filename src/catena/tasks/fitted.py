@@ -1,6 +1,6 @@
 """Tasks whose model is counted, or fitted in a few large steps, and their training.
 
-They are stored in a run folder like any other model. Tested in tests/tasks/test_fitted.py.
+They are stored in a run folder like any other model. Tested in tests/tasks/classify/linear and tests/tasks/tag.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -30,8 +31,7 @@ from catena.tasks.sources import Sources
 from catena.training.config import TrainingConfig
 from catena.training.report import LinesReporter, Reporter, ReporterGroup, RunResult, RunStarted, number
 from catena.training.run import RunFolder
-from catena.training.selection import finite
-from catena.training.state import TrainingState
+from catena.training.state import TrainingState, finite
 from catena.training.stepwise import Learner, StepwiseModel, fit_in_steps
 
 if TYPE_CHECKING:
@@ -44,6 +44,8 @@ class FittedTask(BaseTask[C, E, P, O]):
 
     filled_keys: ClassVar[tuple[str, ...]] = ()
     """Keys, or sections with a trailing dot, that fitting sets in the config of the checkpoint."""
+    stops_early: ClassVar[bool] = False
+    """Whether :meth:`fit` ends with what it has when :meth:`FitReporter.is_time_over`; others need one whole pass."""
 
     @classmethod
     @abstractmethod
@@ -60,10 +62,11 @@ class FittedTask(BaseTask[C, E, P, O]):
 
     @classmethod
     def check_limits(cls, config: Any, limits: Mapping[str, object], folder: Path) -> None:
-        if limits:
+        extra = {name: value for name, value in limits.items() if not (cls.stops_early and name == "max_time")}
+        if extra:
             raise CheckpointError(
-                f"{' and '.join(limits)} must be left out for a model of kind {config.model.kind!r}, which is made in "
-                f"one pass, got {', '.join(map(str, limits.values()))}. Run 'catena resume {folder}' without them."
+                f"{' and '.join(extra)} must be left out for a model of kind {config.model.kind!r}, which is made in "
+                f"one pass, got {', '.join(map(str, extra.values()))}. Run 'catena resume {folder}' without them."
             )
 
     @classmethod
@@ -119,10 +122,37 @@ class SteppedFit:
 
 
 class FitReporter:
-    """Reports the progress of fitting on the terminal and in the run's log."""
+    """Reports the progress of fitting on the terminal and in the run's log, and knows when its time is over.
 
-    def __init__(self, run: RunFolder, reporter: Reporter) -> None:
+    Args:
+        run: the run folder.
+        reporter: receives the progress.
+        max_seconds: the time limit; none if None.
+    """
+
+    def __init__(self, run: RunFolder, reporter: Reporter, max_seconds: float | None = None) -> None:
         self.reporter = ReporterGroup([reporter, LinesReporter(run.log)])
+        self.max_seconds, self.began = max_seconds, time.monotonic()
+        self.stopped = False
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the start."""
+        return time.monotonic() - self.began
+
+    def is_time_over(self) -> bool:
+        """Whether the time limit is over, so that fitting ends with what it has."""
+        self.stopped = self.max_seconds is not None and self.seconds >= self.max_seconds
+        return self.stopped
+
+    def check_time(self, kind: str) -> None:
+        """Report that a model of some kind, which is ready now, could not keep the time limit."""
+        seconds, limit = self.seconds, self.max_seconds
+        if limit is not None and not self.stopped and seconds > limit:
+            self.note(
+                f"max_time: {limit:g} s were too short: a model of kind {kind!r} is made in one pass, which took "
+                f"{seconds:.1f} s and cannot stop with a result"
+            )
 
     def note(self, words: str) -> None:
         """Report one line."""
@@ -147,15 +177,18 @@ class FitTraining(Training):
         )
 
     def train(self, run: RunFolder, reporter: Reporter, *, saves_start: bool = False) -> TrainResult:
-        progress, began = FitReporter(run, reporter), time.monotonic()
+        progress = FitReporter(run, reporter, self.config.training.max_seconds)
         progress.reporter.started(RunStarted("cpu", 0, 0, tuple(self.lines), None, 0, run.path))
         task = self.family.fit(self.config, self.parts, self.origin, progress)
+        began = progress.seconds
         scores = task.evaluate(self.parts.dev).scores() if len(self.parts.dev) else {}
+        evaluating = progress.seconds - began if scores else 0.0
         task = task.refit(self.parts, progress)
         test = task.evaluate(self.parts.test).scores() if len(self.parts.test) else {}
-        outcome = self._store(task, scores, test, run, time.monotonic() - began)
+        outcome = replace(self._store(task, scores, test, run, progress), evaluation_seconds=evaluating)
         if scores:
             progress.note("dev: " + ", ".join(f"{name} {number(value)}" for name, value in scores.items()))
+        progress.check_time(self.config.model.kind)
         progress.reporter.finished(outcome)
         progress.reporter.close()
         return TrainResult(run.path, task.metric, scores, test)
@@ -165,9 +198,10 @@ class FitTraining(Training):
 
     def _store(
         self, task: FittedTask[Any, E, Any, Any], scores: dict[str, float], test: dict[str, float], run: RunFolder,
-        seconds: float,
+        progress: FitReporter,
     ) -> RunResult:  # fmt: skip
         """Write the model as the only checkpoint of the run, with its scores."""
+        seconds, reason = progress.seconds, "max_time" if progress.stopped else "fitted"
         tokens = task.n_tokens(self.parts)
         state = TrainingState(step=1, tokens=tokens, seconds=seconds, best_step=1, best_scores=finite(scores))
         run.cut_metrics(0)
@@ -179,9 +213,7 @@ class FitTraining(Training):
             run.append_metrics({"step": 1, "part": "test", **test})
         place = written.folder
         higher = task.find_metric(task.metric).higher_is_better
-        return RunResult(
-            "fitted", 1, seconds, task.metric, 1, scores, place, place, run.path, task.next_commands, higher
-        )
+        return RunResult(reason, 1, seconds, task.metric, 1, scores, place, place, run.path, task.next_commands, higher)
 
 
 class SteppedTraining(FitTraining):

@@ -64,9 +64,8 @@ def train(
         overwrite: replace an older run.
         reporter: receives the progress; None for silence.
     """
-    from catena.tasks.auto.default import default_values
     from catena.tasks.auto.search import search_model
-    from catena.tasks.auto.table import read_candidates
+    from catena.tasks.auto.table import default_values, read_candidates
     from catena.tasks.spec import detect_spec
     from catena.training.report import SilentReporter
 

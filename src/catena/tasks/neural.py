@@ -292,7 +292,8 @@ class NetworkTraining(LoopTask, Training):
         return self.task.find_metric(metric).higher_is_better
 
     def epoch(self, number: int) -> EpochPlan:
-        unfreeze_top_layers(self._frozen, number, getattr(self.config, "unfreeze", 0))
+        if self._frozen:
+            unfreeze_top_layers(self._frozen, number, getattr(self.config, "unfreeze", 0))
         return self.task.epoch(self.data.train, number, self.randomness)
 
     def before_step(self, step: int) -> None:

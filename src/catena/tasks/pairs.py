@@ -20,7 +20,7 @@ from catena.data.roles import SOURCE, TEXT_COLUMNS, find_column, find_pair
 from catena.data.tables import TABLE_FORMATS
 from catena.errors import CatenaError, DataError, FormatError
 from catena.tasks.config import PairFilesConfig
-from catena.tasks.targets import as_texts
+from catena.tasks.targets import as_texts, check_same_length
 
 PAIR_FORMATS = (*TABLE_FORMATS, "dictionary", "tmx")
 """Formats that hold pairs of texts."""
@@ -142,7 +142,6 @@ def paired_texts(x: Any, y: Any) -> list[ParallelText]:
     if y is None:
         raise DataError("y must have the target text of each source, got None. Pass it, or a path of a file of pairs.")
     sources, targets = as_texts(x), as_texts(y)
-    if len(sources) != len(targets):
-        raise DataError(f"y must have one text per source ({len(sources)}), got {len(targets)}. Pass as many texts.")
+    check_same_length(sources, targets, "source", "text")
     sides = zip(sources, targets, strict=True)
     return [ParallelText(*pair, SourceLocation("fit", i)) for i, pair in enumerate(sides, start=1)]

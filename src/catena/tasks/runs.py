@@ -1,30 +1,38 @@
 """Train, resume and load runs of any task: from a config to a run folder and back.
 
-Tested in tests/tasks/test_runs.py.
+Tested in tests/cli/test_train.py, test_resume.py and tests/tasks/classify/test_baselines.py.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from catena.checkpoint import CONFIG, Checkpoint, lock_run, open_checkpoint, read_meta
-from catena.config import to_toml
+from catena.checkpoint import CONFIG, LOG, METRICS, Checkpoint, is_run, lock_run, open_checkpoint, read_meta
+from catena.config import parse, to_toml
 from catena.errors import CheckpointError, DataError
+from catena.extras import require
+from catena.files import write_text_atomically
 from catena.randomness import Randomness
 from catena.tasks.base import BaseTask, Origin, TrainResult
-from catena.tasks.baselines.runs import add_baselines, check_baselines
-from catena.tasks.data_warnings import overlap_warnings
-from catena.tasks.sources import Sources
+from catena.tasks.sources import Sources, overlap_warnings
 from catena.tasks.spec import TaskSpec, get_spec, read_spec
 from catena.training.config import ENDING_SCHEDULES
 from catena.training.report import Reporter
 from catena.training.resuming import load_config
 from catena.training.run import RunFolder, create_run, open_run
 
+if TYPE_CHECKING:
+    from catena.tasks.baselines.report import BaselineReport
+
+
 _DROPPED = "dropped.tsv"
+_BASELINES = "baselines.json"
+"""The file of a run folder that holds the comparison."""
 NO_LIMITS: Mapping[str, object] = {}
 """No new limits: a resumed run ends where its config says."""
 
@@ -73,7 +81,7 @@ def train_run(
         config = family.adopt(config, origin.pretrained)
     if old is not None:
         _check_start(spec, config, old)
-    check_baselines(config)
+    _check_baselines(config)
     sources = Sources(family, config, examples, has_test=not is_trial)
     training = family.prepare(config, sources, origin)
     if old is not None:
@@ -92,7 +100,7 @@ def train_run(
             reporter.note(warning)
             run.log(warning)
         result = training.train(run, reporter, saves_start=old is not None or origin.pretrained is not None)
-        return result if is_trial else add_baselines(result, config, Sources(family, config, examples), load_task)
+        return result if is_trial else _add_baselines(result, config, Sources(family, config, examples))
 
 
 def resume_run(
@@ -125,7 +133,7 @@ def _resume(
     family = spec.family(config)
     is_counted = issubclass(family, FittedTask) and not issubclass(family, SteppedTask)
     family.check_limits(config, limits, folder)
-    check_baselines(config)
+    _check_baselines(config)
     if family.uses_torch:
         set_threads(config.machine.threads or int(read_meta(folder)["threads"]))
     run.check_data(config.data.files())
@@ -134,13 +142,13 @@ def _resume(
     config = load_config(spec.config_class(), folder, last, limits, getattr(family, "filled_keys", ()))
     origin = _origin(config, None if issubclass(family, FittedTask) else last)
     training = family.prepare(config, Sources(family, config, has_test=not is_trial), origin)
-    if limits and before != config.training and config.training.schedule in ENDING_SCHEDULES:
+    if limits and before != config.training and getattr(config.training, "schedule", None) in ENDING_SCHEDULES:
         reporter.note(
             f"the {config.training.schedule} learning rate schedule now ends at the new last step: the result differs "
             f"from a run that had this limit from the start"
         )
     result = training.resume(run, reporter)
-    return result if is_trial else add_baselines(result, config, Sources(family, config), load_task)
+    return result if is_trial else _add_baselines(result, config, Sources(family, config))
 
 
 def conclude_run(folder: Path, config: Any) -> TrainResult:
@@ -154,7 +162,7 @@ def conclude_run(folder: Path, config: Any) -> TrainResult:
         scores = task.evaluate(list(sources.read("test"))).scores()
         run.append_metrics({"step": best["step"], "part": "test", **scores})
     result = TrainResult(folder, config.training.metric or task.metric, best["scores"], scores)
-    return add_baselines(result, config, Sources(family, config), load_task)
+    return _add_baselines(result, config, Sources(family, config))
 
 
 def load_task(folder: Path, device: str = "auto", seed: int | None = None) -> BaseTask[Any, Any, Any, Any]:
@@ -207,3 +215,97 @@ def _last_checkpoint(run: RunFolder, is_counted: bool) -> Checkpoint | None:
         if is_counted:
             return None
         raise
+
+
+# --- baselines --------------------------------------------------------------------------------------------------------
+
+
+def _check_baselines(config: Any) -> None:
+    """Raise MissingExtraError before training if a config has baselines and scikit-learn is not installed."""
+    if _baseline_names(config):
+        require("sklearn", "sklearn", "--baseline")
+
+
+def _add_baselines(result: TrainResult, config: Any, sources: Sources[Any]) -> TrainResult:
+    """The result of training with a table of the baselines of its config, which is also stored in the run.
+
+    The table is about the test set, or about dev if there is none.
+    """
+    if not _baseline_names(config) or result.interrupted:
+        return result
+    from catena.tasks.writing import to_json
+
+    task = load_task(result.folder, config.machine.device)
+    parts = task.training_parts(sources)
+    part = "test" if len(parts.test) else "dev"
+    report = _compare_baselines(task, config, parts, getattr(parts, part), part, result.folder)
+    write_text_atomically(result.folder / _BASELINES, to_json(report.to_dict(), indent=1) + "\n")
+    lines = report.lines()
+    if part == "dev":
+        lines.append("dev also chose the checkpoint and the penalties; pass --test FILE for other examples")
+    with (result.folder / LOG).open("a", encoding="utf-8", newline="\n") as log:
+        log.writelines(f"{line}\n" for line in lines)
+    return replace(result, notes=(*result.notes, *lines))
+
+
+def evaluate_baselines(
+    task: Any, run: Path, names: Sequence[str], examples: Sequence[Any], file: str
+) -> BaselineReport:
+    """Fit baselines to the training data of a run, and compare its model with them on other examples.
+
+    Args:
+        task: the model of the run.
+        run: the run folder, whose data files must be unchanged.
+        names: the names of the baselines.
+        examples: examples with gold labels.
+        file: the name of their file.
+    """
+    from catena.tasks.baselines.report import OwnBaselines
+
+    suite = task.baselines()  # raises if the task has none
+    if not is_run(run):
+        raise CheckpointError(
+            f"--baseline needs the training files of a run, which {run} does not name. Pass a folder of 'catena train'."
+        )
+    open_run(run).check_data(task.config.data.files())
+    if isinstance(suite, OwnBaselines):
+        return suite.report(run, names, examples, file)
+    config = _with_baselines(task.config, names)
+    _check_baselines(config)
+    parts = task.training_parts(Sources(type(task), config))
+    return _compare_baselines(task, config, parts, examples, file, run)
+
+
+def _compare_baselines(
+    task: Any, config: Any, parts: Any, examples: Sequence[Any], part: str, run: Path
+) -> BaselineReport:
+    from catena.tasks.baselines.fitting import fit_baselines
+    from catena.tasks.baselines.report import compare_baselines
+
+    metric = config.training.metric or task.metric
+    suite = task.baselines()
+    fitted = fit_baselines(suite, config.baselines, parts, metric)
+    return compare_baselines(
+        suite, fitted, examples, part=part, metric=metric, own_name=config.model.kind,
+        own_bytes=sum(tensor.nbytes for tensor in task.tensors().values()), own_seconds=_training_seconds(run),
+    )  # fmt: skip
+
+
+def _baseline_names(config: Any) -> tuple[str, ...]:
+    section = getattr(config, "baselines", None)
+    return () if section is None else section.baseline
+
+
+def _with_baselines(config: Any, names: Sequence[str]) -> Any:
+    """The config with other baselines. Raise ConfigError for an unknown name."""
+    section = parse(
+        type(config.baselines), {**config.baselines.model_dump(), "baseline": list(names)}, source="the options"
+    )
+    return config.model_copy(update={"baselines": section})
+
+
+def _training_seconds(run: Path) -> float | None:
+    """The time of the training of a run, from its metrics."""
+    path = run / METRICS
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+    return max((float(row["seconds"]) for row in rows if row.get("seconds") is not None), default=None)

@@ -1,6 +1,8 @@
 """The tasks: what each is for, its config, its models and its estimator. Imports no torch.
 
 A task is declared here by names, so that ``catena --help`` imports none of its modules.
+
+Tested in tests/tasks/test_toy_task.py.
 """
 
 from __future__ import annotations
@@ -122,18 +124,20 @@ def read_spec(path: Path) -> TaskSpec:
     return TASKS[name]
 
 
-def detect_spec(path: Path, encoding: str | None = None, labeled: bool = False) -> TaskSpec:
+def detect_spec(path: Path, encoding: str | None = None, labeled: bool = False, texts: bool = False) -> TaskSpec:
     """The task that a data file is for.
 
     Args:
         path: the data file.
         encoding: its encoding if it is not UTF-8.
         labeled: whether a column of labels is named, so that any table is for classify.
+        texts: whether a column of texts is named, so that a table whose task is not clear is for classify.
     """
     from catena.data.detect import detect_format, detect_task
     from catena.data.tables import TABLE_FORMATS
 
-    if labeled and detect_format(path, encoding).format in TABLE_FORMATS:
+    found = detect_format(path, encoding)
+    if found.format in TABLE_FORMATS and (labeled or (texts and found.task is None)):
         return TASKS["classify"]
     return TASKS[detect_task(path, encoding)]
 
@@ -169,6 +173,7 @@ for _spec in (
             "picture": ".classify.media.pictures:PictureTask",
             "sound": ".classify.media.sounds:SoundTask",
             **dict.fromkeys(("loglinear", "perceptron"), ".classify.linear.task:LinearTask"),
+            "tfidf": ".classify.linear.tfidf:TFIDFTask",
             "": ".classify.task:ClassifyTask",
         },
         formats=(

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import numbers
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Iterable, Mapping, Sequence, Sized
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
 from catena.errors import DataError
+
+_E = TypeVar("_E", bound=Any)
 
 _Form = Literal["single", "sets", "indicator"]
 """One label for each example, a list of labels, or a row of 0 and 1."""
@@ -33,6 +35,45 @@ def as_texts(X: Any) -> list[str]:
         if not isinstance(text, str):
             raise DataError(f"text {i} must be a string, got {type(text).__name__}. Pass a list of strings.")
     return texts
+
+
+def check_same_length(inputs: Sized, outputs: Sized, one_input: str, one_output: str) -> None:
+    """Raise DataError if ``y`` has not one output for each input of ``X``, which are named in the singular."""
+    if len(inputs) != len(outputs):
+        raise DataError(
+            f"y must have one {one_output} per {one_input} ({len(inputs)}), got {len(outputs)}. Pass one for each."
+        )
+
+
+def weigh_examples(examples: Sequence[_E], sample_weight: Any) -> list[_E]:
+    """The examples with their weights, without those of weight 0.
+
+    Args:
+        examples: values with a field ``weight``.
+        sample_weight: a number of at least 0 for each example; None for equal weights.
+    """
+    if sample_weight is None:
+        return list(examples)
+    if examples and not hasattr(examples[0], "weight"):
+        raise DataError("sample_weight must be None for pictures and sounds, got weights. Leave it out.")
+    given = sample_weight if hasattr(sample_weight, "__array__") else list(sample_weight)
+    try:
+        weights = np.asarray(given, np.float64)
+    except (TypeError, ValueError):
+        raise DataError(f"sample_weight must be numbers, got {given!r:.60}. Pass one for each example.") from None
+    if weights.shape != (len(examples),):
+        raise DataError(
+            f"sample_weight must have shape ({len(examples)},), got {weights.shape}. Pass one number for each example."
+        )
+    wrong = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
+    if len(wrong):
+        raise DataError(
+            f"sample_weight must be finite and at least 0, got {weights[wrong[0]]} at {wrong[0]}. Correct it."
+        )
+    if not weights.any():
+        raise DataError("sample_weight must have a positive number, got only 0. Give some example a weight.")
+    pairs = zip(examples, weights.tolist(), strict=True)
+    return [replace(example, weight=weight) for example, weight in pairs if weight > 0]
 
 
 def _column(name: str, values: Any) -> Iterable[Any]:

@@ -9,9 +9,15 @@ if TYPE_CHECKING:
     from catena.training.loop import resume as resume
     from catena.training.loop import train as train
     from catena.training.report import Reporter as Reporter
+    from catena.training.task import BatchLoss as BatchLoss
+    from catena.training.task import EpochPlan as EpochPlan
+    from catena.training.task import Evaluation as Evaluation
     from catena.training.task import Task as Task
 
 __all__ = [
+    "BatchLoss",
+    "EpochPlan",
+    "Evaluation",
     "Reporter",
     "Task",
     "TrainingConfig",
@@ -22,6 +28,9 @@ __all__ = [
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
+        "BatchLoss": ".task",
+        "EpochPlan": ".task",
+        "Evaluation": ".task",
         "Reporter": ".report",
         "Task": ".task",
         "TrainingConfig": ".config",

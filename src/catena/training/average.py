@@ -17,7 +17,6 @@ from torch import Tensor, nn
 
 from catena.checkpoint import STATE, TRAINING, WEIGHTS, Checkpoint, open_checkpoint, write_checkpoint
 from catena.errors import CheckpointError
-from catena.training.config import TrainingConfig
 
 WeightMap = dict[str, Tensor]
 
@@ -206,15 +205,6 @@ class TriggeredAverage(Averaging):
             self.average = snapshot(self.model)
             for name, tensor in self.average.items():
                 tensor.copy_(tensors[f"mean/{name}"])
-
-
-def build_averaging(settings: TrainingConfig, model: nn.Module) -> Averaging:
-    """The averaging that the config selects."""
-    if settings.triggered_average is not None:
-        return TriggeredAverage(model, settings.triggered_average)
-    if settings.ema is not None:
-        return MovingAverage(model, settings.ema)
-    return MeanOfLast(model, settings.average_last) if settings.average_last > 1 else NoAverage()
 
 
 def snapshot(model: nn.Module) -> WeightMap:

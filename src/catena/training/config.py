@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from catena.config import Config
 
@@ -49,6 +49,20 @@ def parse_duration(text: str) -> float:
     if re.fullmatch(r"\d+(\.\d+)?", text.strip()):
         return float(text)
     raise ValueError(f"max_time must be a duration, got {text!r}. Write it as 90s, 5m, 2h or 1h30m.")
+
+
+def _number_as_text(value: Any) -> Any:
+    return str(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else value
+
+
+def _check_duration(value: str) -> str:
+    if parse_duration(value) <= 0:
+        raise ValueError(f"max_time must be above 0, got {value!r}. Write it as 90s, 5m, 2h or 1h30m.")
+    return value
+
+
+Duration = Annotated[str, BeforeValidator(_number_as_text), AfterValidator(_check_duration)]
+"""A duration above 0 as text for :func:`parse_duration`; a number counts seconds."""
 
 
 class MachineConfig(Config):
@@ -113,7 +127,7 @@ class TrainingConfig(Config):
     """Maximum number of epochs. If no other limit is set, 20."""
     max_steps: int | None = Field(None, ge=1)
     """Maximum number of optimizer steps."""
-    max_time: str | None = None
+    max_time: Duration | None = None
     """Time limit for the whole training, such as 90s, 5m or 1h30m. Then the model is evaluated and saved."""
     eval_every: int | None = Field(None, ge=1)
     """Steps between evaluations. If not set, evaluate after each epoch."""
@@ -148,18 +162,6 @@ class TrainingConfig(Config):
     @classmethod
     def _none_is_zero(cls, value: Any) -> Any:
         return 0 if value is None or str(value).lower() in ("none", "off") else value
-
-    @field_validator("max_time", mode="before")
-    @classmethod
-    def _numbers_are_seconds(cls, value: Any) -> Any:
-        return str(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else value
-
-    @field_validator("max_time")
-    @classmethod
-    def _is_a_span(cls, value: str | None) -> str | None:
-        if value is not None and parse_duration(value) <= 0:
-            raise ValueError(f"max_time must be above 0, got {value!r}. Write it as 90s, 5m, 2h or 1h30m.")
-        return value
 
     @model_validator(mode="before")
     @classmethod

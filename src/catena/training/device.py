@@ -1,16 +1,25 @@
-"""The torch device and the number of threads that the user chose."""
+"""The machine that a run computes on: device, threads, signals that stop it, and lack of memory. Imports no torch.
+
+Tested in tests/training/test_interrupt.py, test_memory.py and tests/cli/test_train.py.
+"""
 
 from __future__ import annotations
 
 import re
+import signal
 import sys
-from typing import TYPE_CHECKING
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING, Any
 
-from catena.errors import ConfigError
+from catena.errors import ConfigError, OutOfMemoryError
 
 if TYPE_CHECKING:
     import torch
 
+    from catena.training.task import Batch, Task
 
 _NAMES = re.compile(r"auto|(cpu|cuda|mps|xpu)(:\d+)?")
 
@@ -56,3 +65,65 @@ def set_threads(threads: int | None) -> None:
 def count_threads() -> int:
     """The number of CPU threads of torch; 1 if it is not loaded, since everything else computes on one thread."""
     return sys.modules["torch"].get_num_threads() if "torch" in sys.modules else 1
+
+
+# --- Ctrl-C -----------------------------------------------------------------------------------------------------------
+
+
+class Interruption:
+    """Context in which SIGINT and SIGTERM set :attr:`requested`. A second SIGINT raises KeyboardInterrupt.
+
+    Signals reach only the main thread. In other threads this has no effect.
+    """
+
+    def __init__(self) -> None:
+        self.requested = False
+        self._before: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> Interruption:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._note)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        self._before.clear()
+
+    def _note(self, number: int, _: FrameType | None) -> None:
+        if self.requested and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        self.requested = True
+
+
+# --- out of memory ----------------------------------------------------------------------------------------------------
+
+
+_WORDS = ("DefaultCPUAllocator", "not enough memory", "can't allocate memory", "out of memory")
+"""Phrases of torch's errors when the CPU is out of memory, for which it has no error class."""
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error means that a device is out of memory."""
+    import torch
+
+    if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
+        return True
+    return isinstance(error, RuntimeError) and any(word in str(error) for word in _WORDS)
+
+
+@contextmanager
+def memory_advice(task: Task, doing: str = "training", batch: Batch | None = None) -> Iterator[None]:
+    """Context that turns an out-of-memory error into one that states the activity and the batch."""
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        device = next(task.model.parameters()).device
+        on = "" if batch is None else f" on a batch of {task.describe_batch(batch)}"
+        raise OutOfMemoryError(
+            f"The device {device} ran out of memory while {doing}{on}. Reduce --batch-size, or drop long examples with "
+            f"--max-length."
+        ) from error

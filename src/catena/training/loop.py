@@ -19,13 +19,12 @@ from catena.checkpoint import Checkpoint, read_checkpoint
 from catena.errors import ConfigError, DataError, DivergedError
 from catena.randomness import Randomness
 from catena.registry import did_you_mean
-from catena.training.average import WeightMap, build_averaging, copies, using
-from catena.training.clock import Clock
+from catena.training.average import WeightMap, copies, using
 from catena.training.config import TrainingConfig
-from catena.training.interrupt import Interruption
-from catena.training.memory import memory_advice
-from catena.training.optimize import GradientUpdater
+from catena.training.device import Interruption, memory_advice
+from catena.training.optimize import GradientUpdater, build_averaging, build_schedule
 from catena.training.report import (
+    Clock,
     EvaluationDone,
     LinesReporter,
     Progress,
@@ -35,9 +34,15 @@ from catena.training.report import (
     RunStarted,
 )
 from catena.training.run import RunFolder
-from catena.training.schedule import build_schedule
-from catena.training.selection import finite, is_better, steps_to_keep
-from catena.training.state import TrainingState, preserve_rng, random_states, restore_random_states
+from catena.training.state import (
+    TrainingState,
+    finite,
+    is_better,
+    preserve_rng,
+    random_states,
+    restore_random_states,
+    steps_to_keep,
+)
 from catena.training.task import EpochPlan, Evaluation, Task
 
 
@@ -119,7 +124,7 @@ class TrainingLoop:
         else:
             with checkpoint.reading():
                 self._restore(checkpoint)
-        if self.run:
+        if self.run and (checkpoint is not None or not self.run.is_new):
             self.run.cut_metrics(self.state.step)
             self.run.prune(self.state.kept)
         self.model.train()

@@ -1,27 +1,32 @@
-"""From gradients to new weights: optimizer, clipping, penalties, constraints, gradient scaling.
+"""From gradients to new weights: optimizer, clipping, penalties, constraints, gradient scaling, schedules.
 
-Each optimizer runs in the fastest exact form on its device: fused if torch has it. Epochs and schedules are handled
-elsewhere; the learning rate is an argument of each step.
+Each optimizer runs in the fastest exact form on its device: fused if torch has it. Epochs are handled elsewhere;
+the learning rate is an argument of each step.
+
+Tested in tests/training/test_optimize.py, test_schedule.py and test_eager_optimizers.py.
 """
 
 from __future__ import annotations
 
+import inspect
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.utils import clip_grad_value_, clip_grads_with_norm_, get_total_norm
-from torch.optim import SGD, Adagrad, Adam, AdamW
+from torch.optim import SGD, Adagrad, Adam, AdamW, Optimizer
 
 from catena.errors import ConfigError
 from catena.registry import did_you_mean
 from catena.training.adadelta import Adadelta
-from catena.training.config import TrainingConfig
-from catena.training.eager_optimizers import without_compiler
+from catena.training.average import Averaging, MeanOfLast, MovingAverage, NoAverage, TriggeredAverage
+from catena.training.config import ENDING_SCHEDULES, TrainingConfig
 
 _NORMALIZATIONS = (nn.LayerNorm, nn.RMSNorm, nn.GroupNorm, nn.modules.batchnorm._NormBase)
 
@@ -243,3 +248,124 @@ def _clip_norm(parameters: Iterable[nn.Parameter], limit: float) -> None:
     norm = get_total_norm([p.grad for p in kept if p.grad is not None])
     if norm.device.type != "cpu" or norm > limit:  # on a GPU the comparison would synchronize
         clip_grads_with_norm_(kept, limit, norm)
+
+
+# --- the optimizers of torch without its compiler ---------------------------------------------------------------------
+#
+# The methods of ``torch.optim`` are wrapped so that torch.compile does not trace them, and the first call of a wrapper
+# imports the compiler: 1,055 modules, 1.2 s of CPU time. The classes made here call the wrapped functions directly;
+# torch itself is not changed.
+
+
+_Kind = TypeVar("_Kind", bound=Optimizer)
+_WRAPPED = ("add_param_group", "zero_grad", "state_dict", "load_state_dict")
+
+
+def without_compiler(kind: type[_Kind]) -> type[_Kind]:
+    """A subclass of an optimizer class that computes the same and does not import torch's compiler.
+
+    Its ``step`` is not differentiable, and torch.compile must not trace its methods.
+    """
+    methods = {name: inspect.unwrap(getattr(kind, name)) for name in _WRAPPED}
+    step = inspect.unwrap(kind.step)
+    return type(kind.__name__, (kind,), {**methods, "step": torch.no_grad()(step)})
+
+
+# --- learning rate schedules ------------------------------------------------------------------------------------------
+
+
+def factor(name: str, step: int, warmup: int, last: int | None) -> float:
+    r"""The factor of the peak learning rate at a step.
+
+    With s the number of the step (the first is 1), w ``warmup_steps`` and T the last step, it is
+
+    =================  ===========================================================================
+    in the warm-up     :math:`s / w`                          for s <= w, for every schedule
+    constant           :math:`1`
+    inverse_sqrt       :math:`\sqrt{\max(w, 1) / s}`          Vaswani et al. 2017, section 5.3
+    linear             :math:`p`                              p = (T + 1 - s) / (T + 1 - w)
+    cosine             :math:`(1 + \cos \pi (1 - p)) / 2`     Loshchilov & Hutter 2017, equation 5
+    quarter_cosine     :math:`\cos \frac\pi 2 (1 - p)`        its first quarter
+    plateau            :attr:`Plateau.reached`
+    =================  ===========================================================================
+
+    p decreases from 1 at the end of the warm-up to 0 one step after the last, so that no step has rate 0. Only
+    schedules that end use ``last``.
+    """
+    if step <= warmup:
+        return step / warmup
+    if name == "inverse_sqrt":
+        return math.sqrt(max(warmup, 1) / step)
+    if name in ENDING_SCHEDULES:
+        if last is None:
+            raise ValueError(f"The {name} schedule requires the last step. Pass last.")
+        left = max(0.0, (last + 1 - step) / (last + 1 - warmup)) if last >= warmup else 0.0
+        if name == "quarter_cosine":
+            return math.sin(math.pi / 2 * left)
+        return left if name == "linear" else (1 + math.cos(math.pi * (1 - left))) / 2
+    return 1.0
+
+
+@dataclass
+class Plateau:
+    """Lowers the learning rate after ``patience`` evaluations without a new best."""
+
+    factor: float
+    patience: int
+    reached: float = 1.0
+    """The current factor of the learning rate."""
+    waited: int = 0
+    """Evaluations since the last new best, or since the rate was last lowered."""
+
+    def evaluated(self, is_best: bool) -> None:
+        """Receive the result of an evaluation."""
+        self.waited = 0 if is_best else self.waited + 1
+        if self.waited >= self.patience:
+            self.reached *= self.factor
+            self.waited = 0
+
+
+@dataclass
+class LearningRateSchedule:
+    """The learning rate of every step of a run.
+
+    With a time limit, s in :func:`factor` is at least 1 plus the elapsed fraction of the time times T - 1, so that p
+    falls even if the time ends first.
+    """
+
+    settings: TrainingConfig
+    last: int | None
+    plateau: Plateau
+
+    def rate(self, step: int, elapsed: float = 0.0) -> float:
+        """The learning rate of a step.
+
+        Args:
+            step: the step; the first is 1.
+            elapsed: the elapsed fraction of the time limit; 0 without a limit.
+        """
+        peak = self.settings.learning_rate
+        assert peak is not None, "the settings fill it in"
+        if self.last is not None and self.settings.schedule in ENDING_SCHEDULES and step > self.settings.warmup_steps:
+            step = max(step, 1 + math.floor(min(elapsed, 1.0) * (self.last - 1)))
+        now = peak * factor(self.settings.schedule, step, self.settings.warmup_steps, self.last)
+        return now * self.plateau.reached
+
+    def evaluated(self, is_best: bool) -> None:
+        """Receive the result of an evaluation."""
+        if self.settings.schedule == "plateau":
+            self.plateau.evaluated(is_best)
+
+
+def build_schedule(settings: TrainingConfig, last: int | None) -> LearningRateSchedule:
+    """The schedule that the config selects. ``last`` is the last step, if known."""
+    return LearningRateSchedule(settings, last, Plateau(settings.plateau_factor, settings.plateau_patience))
+
+
+def build_averaging(settings: TrainingConfig, model: nn.Module) -> Averaging:
+    """The averaging that the config selects."""
+    if settings.triggered_average is not None:
+        return TriggeredAverage(model, settings.triggered_average)
+    if settings.ema is not None:
+        return MovingAverage(model, settings.ema)
+    return MeanOfLast(model, settings.average_last) if settings.average_last > 1 else NoAverage()

@@ -1,4 +1,4 @@
-"""A progress bar in the terminal, with the table of evaluations above it."""
+"""A progress bar in the terminal, with the table of evaluations above it. Tested in tests/training/test_report.py."""
 
 from __future__ import annotations
 

@@ -118,6 +118,15 @@ class QuasiNewton:
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Restore the state that :meth:`arrays` returned."""
+        n = len(self.point)
+        shapes: dict[str, tuple[int, ...]] = {"point": (n,), "gradient": (n,), "numbers": (3,)}
+        shapes |= dict.fromkeys(("moves", "changes"), (len(arrays["moves"]), n))
+        for name, shape in shapes.items():
+            if arrays[name].shape != shape or arrays[name].dtype != np.float64:
+                raise ValueError(
+                    f"{name} must be float64 of shape {shape}, got {arrays[name].dtype} of shape "
+                    f"{arrays[name].shape}. Restore the state of the same problem."
+                )
         self.point, self.gradient = np.array(arrays["point"]), np.array(arrays["gradient"])
         self.moves, self.changes = [np.array(x) for x in arrays["moves"]], [np.array(x) for x in arrays["changes"]]
         self.value = float(arrays["numbers"][0])

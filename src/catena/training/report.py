@@ -1,4 +1,4 @@
-"""Events of a run, and reporters that turn them into text.
+"""Events of a run, reporters that turn them into text, and the clock of a run.
 
 Nothing is printed here: :class:`LinesReporter` passes each line to a function.
 """
@@ -11,9 +11,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from catena.files import escape_controls
 
+if TYPE_CHECKING:
+    from catena.training.state import TrainingState
+
+_PROGRESS_EVERY = 0.25
+"""Seconds between progress reports. Losses stay on the device until then."""
 _SAMPLES = 3
 """Maximum number of predictions shown at each evaluation."""
 
@@ -322,3 +328,41 @@ def span(seconds: float | None) -> str:
     if whole < 3600:
         return f"{whole // 60}m{whole % 60:02d}s"
     return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
+
+
+# --- time and speed ---------------------------------------------------------------------------------------------------
+
+
+class Clock:
+    """The time a run has taken, without pauses, and its speed."""
+
+    def __init__(self) -> None:
+        self.before = 0.0
+        self.began = self.marked = self.told = time.monotonic()
+        self.tokens = 0
+
+    def start(self, state: TrainingState) -> None:
+        """Continue from the time in a state."""
+        self.before = state.seconds
+        self.began = self.marked = self.told = time.monotonic()
+        self.tokens = state.tokens
+
+    def seconds(self) -> float:
+        """Seconds since the start of the run."""
+        return self.before + time.monotonic() - self.began
+
+    def mark(self, tokens: int) -> None:
+        """Start measuring speed."""
+        self.marked, self.tokens = time.monotonic(), tokens
+
+    def speed(self, tokens: int) -> float:
+        """Tokens per second since the last mark."""
+        return (tokens - self.tokens) / max(time.monotonic() - self.marked, 1e-9)
+
+    def progress_is_due(self) -> bool:
+        """Whether it is time to report progress."""
+        now = time.monotonic()
+        if now - self.told < _PROGRESS_EVERY:
+            return False
+        self.told = now
+        return True

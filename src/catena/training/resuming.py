@@ -10,10 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from catena.checkpoint import CONFIG, Checkpoint, write_text_atomically
+from catena.checkpoint import CONFIG, Checkpoint
 from catena.config import Config, load, parse, read_toml, to_toml
-from catena.config.files import toml_text
+from catena.config.text import toml_text
 from catena.errors import CheckpointError
+from catena.files import write_text_atomically
 
 C = TypeVar("C", bound=Config)
 

@@ -22,7 +22,7 @@ import numpy as np
 from catena import checkpoint as files
 from catena.checkpoint import Checkpoint, write_checkpoint
 from catena.errors import CheckpointError
-from catena.files import local_copy, name_in_errors
+from catena.files import UNFINISHED, as_json, file_sha256, local_copy, name_in_errors, write_text_atomically
 from catena.training.device import count_threads
 from catena.version import __version__
 
@@ -32,9 +32,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunFolder:
-    """A run folder for training, made by :func:`create_run` or :func:`open_run`."""
+    """A run folder for training, made by :func:`create_run` or :func:`open_run`.
+
+    Args:
+        path: the folder.
+        is_new: whether this process created it, so that nothing in it is older.
+    """
 
     path: Path
+    is_new: bool = False
 
     @property
     def meta(self) -> dict[str, Any]:
@@ -69,7 +75,7 @@ class RunFolder:
         """Remove the metrics after a step, which a resumed run will compute again."""
         kept = [row for row in self.metrics() if row["step"] <= step]
         text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in kept)
-        files.write_text_atomically(self.path / files.METRICS, text)
+        write_text_atomically(self.path / files.METRICS, text)
 
     def log(self, line: str) -> None:
         """Append a line to log.txt."""
@@ -109,7 +115,7 @@ class RunFolder:
     def last(self, note: Callable[[str], None]) -> Checkpoint | None:
         """The newest complete checkpoint, or None if none was written yet."""
         if not files.has(self.path, files.LAST) and not files.list_checkpoints(self.path):
-            if older := self.meta.get("started_from"):
+            if not self.is_new and (older := self.meta.get("started_from")):
                 raise CheckpointError(
                     f"The run {self.path} started from the weights of {older} and stopped before it saved them. Train "
                     f"again with --init-from {older} --overwrite."
@@ -126,11 +132,11 @@ class RunFolder:
         for folder in files.list_checkpoints(self.path):
             if files.parse_step(folder) not in keep:
                 # Rename first: an interrupted removal must not leave a partial checkpoint under its name.
-                aside = folder.with_name(f"{files.UNFINISHED}{folder.name}")
+                aside = folder.with_name(f"{UNFINISHED}{folder.name}")
                 shutil.rmtree(aside, ignore_errors=True)
                 os.rename(folder, aside)
         for place in (self.path, self.path / files.CHECKPOINTS):
-            for left in place.glob(f"{files.UNFINISHED}*"):
+            for left in place.glob(f"{UNFINISHED}*"):
                 shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink()
 
     def check_data(self, data: Mapping[str, Path]) -> None:
@@ -139,7 +145,7 @@ class RunFolder:
         changed = [
             f"{name} ({path})"
             for name, path in data.items()
-            if name not in known or known[name]["sha256"] != files.file_sha256(path)
+            if name not in known or known[name]["sha256"] != file_sha256(path)
         ]
         changed += [f"{name} ({entry['path']}) is left out" for name, entry in known.items() if name not in data]
         if changed:
@@ -172,26 +178,32 @@ def create_run(
     """
     if path.exists() and not path.is_dir():
         raise CheckpointError(f"Cannot write the run to {path}: it is a file. Choose another --output.")
-    if path.is_dir() and any(item.name != files.LOCK for item in path.iterdir()):
+    if path.is_dir() and not _is_unused(path):
         make_room(path, overwrite)
     (path / files.CHECKPOINTS).mkdir(parents=True, exist_ok=True)
     hashes = {
-        name: {"path": str(file), "size": local_copy(file).stat().st_size, "sha256": files.file_sha256(file)}
+        name: {"path": str(file), "size": local_copy(file).stat().st_size, "sha256": file_sha256(file)}
         for name, file in (data or {}).items()
     }
     meta = {**_machine(), "seed": seed, "command": list(command), "data": hashes}
     if started_from is not None:
         meta["started_from"] = str(started_from)
-    files.write_text_atomically(path / files.CONFIG, config)
-    files.write_text_atomically(path / files.METRICS, "")
-    files.write_text_atomically(path / files.META, files.as_json(meta))
-    return RunFolder(path)
+    write_text_atomically(path / files.CONFIG, config)
+    write_text_atomically(path / files.METRICS, "")
+    write_text_atomically(path / files.META, as_json(meta))
+    return RunFolder(path, is_new=True)
 
 
 def open_run(path: Path) -> RunFolder:
     """Open the folder of an existing run."""
     files.read_meta(path)
     return RunFolder(path)
+
+
+def _is_unused(path: Path) -> bool:
+    """Whether a folder has at most the lock and what is left of a run that could not be written."""
+    others = [item for item in path.iterdir() if item.name != files.LOCK]
+    return all(item.name == files.CHECKPOINTS and item.is_dir() and not any(item.iterdir()) for item in others)
 
 
 def make_room(path: Path, overwrite: bool) -> None:

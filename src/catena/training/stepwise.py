@@ -18,8 +18,7 @@ from catena.checkpoint import Checkpoint
 from catena.errors import ConfigError
 from catena.registry import did_you_mean
 from catena.training.config import TrainingConfig
-from catena.training.device import count_threads
-from catena.training.interrupt import Interruption
+from catena.training.device import Interruption, count_threads
 from catena.training.report import (
     EvaluationDone,
     LinesReporter,
@@ -104,14 +103,16 @@ class _StepwiseLoop:
         self.steps = None if model.learner.counts else min(limits, default=None)
         self.began = time.monotonic()
         self.scored_step = self.saved_step = -1
+        self.evaluation_seconds = 0.0
 
     def run_to_end(self) -> RunResult:
         last = self.run.last(self.reporter.note)
         if last is not None:
             with last.reading():
                 self._restore(last)
-        self.run.cut_metrics(self.state.step)
-        self.run.prune(self.state.kept)
+        if last is not None or not self.run.is_new:
+            self.run.cut_metrics(self.state.step)
+            self.run.prune(self.state.kept)
         self.began = time.monotonic() - self.state.seconds
         threads = count_threads()
         device = f"cpu ({threads} thread{'s' * (threads != 1)})"
@@ -164,8 +165,9 @@ class _StepwiseLoop:
         state = self.state
         if self.scored_step == state.step:
             return
-        self.scored_step = state.step
+        self.scored_step, began = state.step, self._seconds()
         scores = self.model.dev_scores()
+        self.evaluation_seconds = self._seconds() - began
         if self.metric not in scores:
             known = did_you_mean(self.metric, scores)
             raise ConfigError(f"training.metric = {self.metric!r} is not a score of this task: {known}")
@@ -222,5 +224,5 @@ class _StepwiseLoop:
         best = run.best() if best_step is not None else None
         return RunResult(
             reason, state.step, self._seconds(), self.metric, best_step, scores, best, run.folder_of(state.step),
-            run.path, self.model.next_commands, self.model.higher_is_better,
+            run.path, self.model.next_commands, self.model.higher_is_better, self.evaluation_seconds,
         )  # fmt: skip

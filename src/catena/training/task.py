@@ -1,6 +1,8 @@
 """The interface between the training loop and a task: batches, loss, evaluation, saving.
 
 The loop uses nothing else of a task, and a task is independent of optimizers, schedules and checkpoints.
+
+Tested in tests/training/test_loop.py and tests/training/test_memory.py.
 """
 
 from __future__ import annotations

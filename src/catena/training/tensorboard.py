@@ -1,4 +1,4 @@
-"""Curves for TensorBoard (optional dependency)."""
+"""Curves for TensorBoard (optional dependency). Tested in tests/training/test_report.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The symbols of one side of the data, numbered from 1; 0 is an unknown symbol."""
+"""The symbols of one side of the data, numbered from 1; 0 is an unknown symbol.
+
+Tested in tests/transduction/test_edit.py and tests/transduction/test_joint.py.
+"""
 
 from __future__ import annotations
 

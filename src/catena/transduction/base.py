@@ -1,4 +1,7 @@
-"""The interface of transducers, which return the best targets of a source."""
+"""The interface of transducers, which return the best targets of a source.
+
+Tested in tests/transduction/test_baseline.py and tests/transduction/test_ensemble.py.
+"""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
-from catena.errors import CheckpointError
+from catena.checkpoint import read_stored
 from catena.transduction.alignment import AlignedPairs, Aligner, Moves
 from catena.transduction.alphabet import Alphabet
 from catena.transduction.base import Link, StringTransducer, SymbolSequence, TransducedString
@@ -67,11 +67,9 @@ class Baseline(StringTransducer):
     @classmethod
     def load(cls, folder: Path, settings: BaselineConfig) -> Baseline:
         """Load a baseline written by :meth:`save`."""
-        try:
-            about = json.loads((folder / _RULES).read_text(encoding="utf-8"))
-            ends, beginnings = ({tuple(a): tuple(b) for a, b in about[key]} for key in ("ends", "beginnings"))
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise CheckpointError(f"{folder / _RULES} is not a valid rule file: {error}. Train it again.") from error
+        rules = list[tuple[list[str], list[str]]]
+        about = read_stored(folder / _RULES, {"ends": rules, "beginnings": rules})
+        ends, beginnings = ({tuple(a): tuple(b) for a, b in about[key]} for key in ("ends", "beginnings"))
         return cls(settings, ends, beginnings)
 
     def describe(self) -> list[str]:

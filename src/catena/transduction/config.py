@@ -1,4 +1,7 @@
-"""Configs of transducers. Imports no torch."""
+"""Configs of transducers. Imports no torch.
+
+Tested in tests/transduction/test_joint.py and tests/transduction/test_edit.py.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from catena.config import Config
 from catena.encoders.config import RecurrentConfig
 from catena.search.config import BeamConfig
 from catena.seq2seq.config import EncoderDecoderConfig
-from catena.seq2seq.recurrent_config import RecurrentSeq2SeqConfig as RecurrentSequences
+from catena.seq2seq.config import RecurrentSeq2SeqConfig as RecurrentSequences
 
 
 class JointConfig(Config):

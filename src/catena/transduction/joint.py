@@ -20,8 +20,9 @@ from pathlib import Path
 import numpy as np
 
 from catena._lazy import LazyModule
+from catena.checkpoint import read_stored
 from catena.data.vocabulary import Vocabulary
-from catena.errors import CheckpointError, DataError
+from catena.errors import DataError
 from catena.lm.base import SPECIALS
 from catena.lm.ngram.model import NgramModel
 from catena.transduction.alignment import AlignedPairs, Aligner, JointUnit, Moves, OffsetArray, SymbolArray
@@ -77,6 +78,7 @@ class JointModel(StringTransducer):
         pairs: Sequence[tuple[SymbolSequence, SymbolSequence]],
         settings: JointConfig = _DEFAULT,
         progress: Callable[[str], None] | None = None,
+        is_time_over: Callable[[], bool] | None = None,
     ) -> JointModel:
         """Align pairs of strings by expectation maximization, and count the n-grams of their best alignments.
 
@@ -84,6 +86,7 @@ class JointModel(StringTransducer):
             pairs: the training pairs; those that cannot be aligned are skipped.
             settings: the config.
             progress: called with a line of text after each round.
+            is_time_over: called after each round; alignment ends with the first round for which it is true.
         """
         source, target = (Alphabet.of(pair[side] for pair in pairs) for side in (0, 1))
         aligner = Aligner(AlignedPairs.of([(source.ids(x), target.ids(y)) for x, y in pairs]), unit_shapes(settings))
@@ -91,6 +94,8 @@ class JointModel(StringTransducer):
             log_prob = aligner.step()
             if progress:
                 progress(f"alignment round {number} of {settings.rounds}: {log_prob / len(pairs):.4f} nats a pair")
+            if number < settings.rounds and is_time_over is not None and is_time_over():
+                break
         found = [units for units in aligner.best(settings.penalty) if units is not None]
         model = cls.counted(source, target, found, settings)
         if progress:
@@ -275,14 +280,10 @@ class JointModel(StringTransducer):
     @classmethod
     def load(cls, folder: Path, settings: JointConfig) -> JointModel:
         """Load a model written by :meth:`save`."""
-        try:
-            about = json.loads((folder / UNITS).read_text(encoding="utf-8"))
-            source, target = Alphabet(about["source"]), Alphabet(about["target"])
-            units = tuple((tuple(x), tuple(y)) for x, y in about["units"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise CheckpointError(
-                f"{folder / UNITS} is not a valid unit file: {error}. Train the model again."
-            ) from error
+        units_type = list[tuple[list[int], list[int]]]
+        about = read_stored(folder / UNITS, {"source": list[str], "target": list[str], "units": units_type})
+        source, target = Alphabet(about["source"]), Alphabet(about["target"])
+        units = tuple((tuple(x), tuple(y)) for x, y in about["units"])
         return cls(source, target, units, NgramModel.load(folder / NGRAMS), settings)
 
     def describe(self) -> list[str]:

@@ -1,4 +1,7 @@
-"""The interface between neural transducers and the training loop."""
+"""The interface between neural transducers and the training loop.
+
+Tested in tests/transduction/test_sequence.py and tests/tasks/transduce/test_task.py.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from catena.errors import CheckpointError
+from catena.checkpoint import read_stored
 from catena.transduction.alphabet import Alphabet
 from catena.transduction.base import StringTransducer, SymbolSequence
 
@@ -71,11 +74,8 @@ class NetworkTransducer(StringTransducer):
 
 def load_alphabets(folder: Path) -> tuple[Alphabet, Alphabet]:
     """Return the symbols that :meth:`NetworkTransducer.save` wrote."""
-    try:
-        about = json.loads((folder / _SYMBOLS).read_text(encoding="utf-8"))
-        return Alphabet(about["source"]), Alphabet(about["target"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise CheckpointError(f"{folder / _SYMBOLS} is not a valid symbol file: {error}. Train it again.") from error
+    about = read_stored(folder / _SYMBOLS, {"source": list[str], "target": list[str]})
+    return Alphabet(about["source"]), Alphabet(about["target"])
 
 
 def alike(sources: Sequence[SymbolSequence], capacity: int) -> Iterator[list[int]]:

@@ -19,10 +19,9 @@ from catena.errors import ConfigError
 from catena.search.build import search, wrap_stepper
 from catena.search.combine import Ensemble
 from catena.search.hypothesis import Hypothesis
-from catena.seq2seq.base import EncoderDecoder, Source
+from catena.seq2seq.base import EncoderDecoder, Source, VocabularyInfo
 from catena.seq2seq.build import build_encoder_decoder
 from catena.seq2seq.copy import CopyNet
-from catena.seq2seq.sides import VocabularyInfo
 from catena.transduction.alphabet import UNKNOWN, Alphabet
 from catena.transduction.attention_alignment import alignment_links, monotone_path
 from catena.transduction.base import Link, SymbolSequence, TransducedString

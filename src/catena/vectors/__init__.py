@@ -8,12 +8,14 @@ if TYPE_CHECKING:
     from catena.vectors.evaluate import evaluate_analogies as evaluate_analogies
     from catena.vectors.evaluate import evaluate_similarities as evaluate_similarities
     from catena.vectors.table import VectorTable as VectorTable
+    from catena.vectors.train import infer_documents as infer_documents
     from catena.vectors.train import train_vectors as train_vectors
 
 __all__ = [
     "VectorTable",
     "evaluate_analogies",
     "evaluate_similarities",
+    "infer_documents",
     "train_vectors",
 ]
 
@@ -23,6 +25,7 @@ __getattr__, __dir__ = lazy_exports(
         "VectorTable": ".table",
         "evaluate_analogies": ".evaluate",
         "evaluate_similarities": ".evaluate",
+        "infer_documents": ".train",
         "train_vectors": ".train",
     },
 )

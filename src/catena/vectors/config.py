@@ -1,4 +1,4 @@
-"""Configs of word vectors, without torch."""
+"""Configs of word vectors, without torch. Tested in tests/vectors/test_learning.py and tests/vectors/test_train.py."""
 
 from __future__ import annotations
 
@@ -340,11 +340,14 @@ class VectorConfig(Config):
     def _factors_have_no_steps(self) -> VectorConfig:
         if not self.is_factor:
             return self
-        for name, value in (("loss", NegativeLossConfig()), ("training", VectorTrainingConfig())):
-            if getattr(self, name) != value:
+        for name, value in (("loss", NegativeLossConfig()), ("training", type(self.training)())):
+            set_here = getattr(self, name)
+            if set_here != value:
+                known = type(value).model_fields
+                key = next((key for key in known if getattr(set_here, key, None) != getattr(value, key)), "kind")
                 raise ValueError(
-                    f"{name} must not be set for model = {self.model.kind!r}, which factorizes counts, got "
-                    f"{getattr(self, name)!r:.60}. Remove it, or use model = 'skipgram'."
+                    f"{name}.{key} must not be set for model = {self.model.kind!r}, which factorizes counts, got "
+                    f"{getattr(set_here, key, None)!r:.60}. Remove it, or use model = 'skipgram'."
                 )
         if self.subwords.longest:
             raise ValueError(

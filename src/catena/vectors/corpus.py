@@ -61,7 +61,7 @@ class VectorCorpus:
     read: int
     lines: int
     notes: tuple[str, ...] = ()
-    folder: tempfile.TemporaryDirectory | None = field(default=None, repr=False)
+    folder: tempfile.TemporaryDirectory[str] | None = field(default=None, repr=False)
 
     @property
     def size(self) -> int:

@@ -18,10 +18,11 @@ from jaxtyping import Float, Float32, Int
 
 from catena.checkpoint import CONFIG, is_run, last_checkpoint, open_checkpoint
 from catena.config import load as load_config
-from catena.data.readers.own_vectors import write_glove, write_stored_vectors, write_word2vec
-from catena.data.readers.vectors import StoredVectors, read_stored_vectors
+from catena.config import read_toml
+from catena.data.readers.own_vectors import StoredVectors, write_glove, write_stored_vectors, write_word2vec
+from catena.data.readers.vectors import read_stored_vectors
 from catena.errors import DataError, UnknownNameError
-from catena.vectors.config import SubwordConfig, VectorConfig
+from catena.vectors.config import SubwordConfig, VectorConfig, VectorTrainingConfig
 from catena.vectors.model import VectorNetwork, word_parts
 from catena.vectors.neighbors import best_analogies, checked_number, lengths, nearest
 from catena.vectors.word_index import WordIndex
@@ -86,6 +87,12 @@ class VectorTable:
     def _of_run(cls, path: Path) -> VectorTable:
         """The vectors of an unfinished training, from its last checkpoint."""
         checkpoint = last_checkpoint(path) if is_run(path) else open_checkpoint(path)
+        task = read_toml(checkpoint.folder / CONFIG)[0].get("task")
+        if task != "embed":
+            raise DataError(
+                f"{path} must be a run of the task embed, got one of the task {task}. Train vectors with 'catena train "
+                "embed'."
+            )
         settings = load_config(_AnyVectors, checkpoint.folder / CONFIG)
         return cls.of_model(VectorNetwork.of_tensors(settings, checkpoint.weights()))
 
@@ -262,7 +269,15 @@ class VectorTable:
         ]
 
 
+class _AnyTraining(VectorTrainingConfig):
+    """The section of training in the config of a run, which may have other settings."""
+
+    model_config = VectorTrainingConfig.model_config | {"extra": "ignore"}
+
+
 class _AnyVectors(VectorConfig):
     """The config of word vectors in the config of a run, which may have other sections."""
 
     model_config = VectorConfig.model_config | {"extra": "ignore"}
+
+    training: _AnyTraining = _AnyTraining()

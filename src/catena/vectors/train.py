@@ -73,11 +73,14 @@ class Trainer:
         model: the model to train.
         corpus: the text, with the words of the model.
         position: the position to resume from.
+
+    ``time_share`` is the completed fraction of a time limit, if there is one; the learning rate falls with it too.
     """
 
     def __init__(self, model: VectorNetwork, corpus: VectorCorpus, position: Position | None = None) -> None:
         self.model, self.corpus, self.settings = model, corpus, model.settings
         self.position = position or Position()
+        self.time_share = 0.0
         self.learner = VectorLearner(model)
         self.threads = self.settings.threads or os.cpu_count() or 1
         self.seeds = Randomness(self.settings.seed)
@@ -147,7 +150,8 @@ class Trainer:
         return TextBlock(self.ids, lows, highs, lines, seed, self._rate(place))
 
     def _rate(self, place: int) -> float:
-        return max(self.settings.training.min_learning_rate, self.settings.rate * (1 - self._share(place)))
+        done = max(self._share(place), self.time_share)
+        return max(self.settings.training.min_learning_rate, self.settings.rate * (1 - done))
 
     def _share(self, place: int) -> float:
         """The completed fraction of the training at an index of this epoch."""

@@ -12,7 +12,7 @@ import pytest
 from catena.errors import ConfigError, FormatError
 from catena.kernels.spelling.cpu import DELETE, INSERT, SUBSTITUTE, TRANSPOSE
 from catena.niche.correction.config import EditRates
-from catena.niche.correction.error_model import ErrorModel, latin_confusions, read_pairs, single_edit
+from catena.niche.correction.error_model import ErrorModel, latin_confusions, read_misspellings, single_edit
 from tests.oracle.spelling import edit_distance, misspelling_weight
 
 KINDS = {"insert": INSERT, "delete": DELETE, "substitute": SUBSTITUTE, "transpose": TRANSPOSE}
@@ -145,7 +145,7 @@ def test_confusions_are_symmetric() -> None:
 def test_read_pairs(tmp_path: Path) -> None:
     path = tmp_path / "errors.tsv"
     path.write_text("teh\tthe\n\nrecieve\treceive\n", encoding="utf-8")
-    assert read_pairs(path) == [("teh", "the"), ("recieve", "receive")]
+    assert read_misspellings(path) == [("teh", "the"), ("recieve", "receive")]
     path.write_text("teh\tthe\nrecieve\n", encoding="utf-8")
     with pytest.raises(FormatError, match=r"errors.tsv:2 must be a misspelled word, a tab and the correct word"):
-        read_pairs(path)
+        read_misspellings(path)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from catena.tasks.auto.budget import Budget
@@ -62,6 +64,15 @@ def test_networks_take_more_steps_for_more_data() -> None:
     assert budget().steps_again(counted(4.0, steps=8, best_step=6), 3.0) == 0
 
 
+def test_networks_that_would_overfit_are_not_trained_again_for_much_longer() -> None:
+    done = replace(network(100), status="converged")
+    assert budget().steps_again(done, 1000.0) == 1.5 * 125 + 0.5
+    assert budget().steps_again(replace(done, varies="b"), 1000.0) == 125, "its rate fell to 0 before"
+    kept = [budget(trial).for_training_again() for trial in (replace(done, varies="b"), done, network(100))]
+    assert kept == sorted(kept)
+    assert kept[0] < kept[-1]
+
+
 def test_time_for_the_test_set_grows_with_it_up_to_a_quarter() -> None:
     assert [budget(network(1), n_test=n).for_test() for n in (0, 1000, 100_000)] == [4.0, 20.0, 25.0]
 
@@ -73,3 +84,8 @@ def test_variations_of_networks_are_longer_because_their_rate_falls() -> None:
 
 def test_number_of_variations_depends_on_the_time() -> None:
     assert [budget().number_of_variations(5.0, left, 2) for left in (4.0, 5.0, 24.0, 1000.0)] == [0, 2, 8, 16]
+
+
+def test_time_for_the_test_set_of_a_model_without_gradient_steps_follows_its_time_on_dev() -> None:
+    trial = replace(counted(4.0), evaluation=2.0)
+    assert [budget(trial, n_test=n).for_test() for n in (0, 1000, 100_000)] == [4.0, 1.3 * 10.0, 25.0]

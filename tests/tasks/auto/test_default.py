@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from catena.tasks.auto.default import default_values
-from catena.tasks.auto.table import DataSize, default_candidate, read_candidates
+from catena.tasks.auto.table import DataSize, default_candidate, default_values, read_candidates
 from catena.tasks.spec import get_spec
 
 
@@ -59,7 +58,7 @@ def test_larger_data_has_no_simpler_default(task: str) -> None:
 @pytest.mark.parametrize(
     ("task", "file", "example", "kind"),
     [
-        ("classify", "train.tsv", "animal\tdogs sleep\n", "loglinear"),
+        ("classify", "train.tsv", "animal\tdogs sleep\n", "tfidf"),
         ("tag", "train.conll", "dogs NOUN\n\n", "features"),
     ],
 )
@@ -69,7 +68,7 @@ def test_default_that_needs_no_torch_is_chosen_without_torch(
     (tmp_path / file).write_text(example * 40, encoding="utf-8")
     code = f"""
 import sys
-from catena.tasks.auto.default import default_values
+from catena.tasks.auto.table import default_values
 from catena.tasks.spec import get_spec
 found, line = default_values(get_spec({task!r}), {{"data": {{"train": [{str(tmp_path / file)!r}]}}}})
 print(found["model"]["kind"], "torch" in sys.modules, line)

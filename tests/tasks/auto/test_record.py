@@ -86,7 +86,47 @@ def test_noise_is_known_for_fractions_and_between_networks_and_counted_models_on
         return found.name if found else ""
 
     assert leader(trial("a", 9.0, "perplexity", False), network("b", 8.9, "perplexity", False)) == "b"
-    assert leader(trial("a", 20.0), network("b", 20.1)) == "b"
+    assert leader(trial("a", 20.0), network("b", 20.1)) == "a", "a hundredth is noise of other scores"
+    assert leader(trial("a", 20.0), network("b", 20.3)) == "b"
     assert leader(trial("a", 0.90), trial("b", 0.91)) == "b"
     assert leader(network("a", 0.90), network("b", 0.91)) == "b"
     assert leader(network("a", 0.90), network("b", 0.91), trial("c", 0.5)) == "b"
+
+
+def repeated(base: str, part: int, score: float) -> Trial:
+    return replace(trial(f"{base}-part{part}", score), varies=base, part=part)
+
+
+def test_candidates_are_compared_by_the_parts_that_all_of_them_have() -> None:
+    trials = [trial("a", 0.5), trial("b", 0.6), trial("c", 0.9), repeated("a", 1, 0.8), repeated("b", 1, 0.5)]
+    record = SearchRecord("tag", 60.0, 9, 1, trials=[*trials, repeated("a", 2, 0.1)])
+    assert record.mean_ranks() == pytest.approx({"a": 0.65, "b": 0.55})
+    assert record.leader is not None
+    assert record.leader.name == "a", "c was not among the best that were compared"
+    record.winner = "a"
+    lines = record.lines()
+    assert lines[0].startswith("search: 3 candidates")
+    assert lines[-2] == "the best on 2 dev sets, parts of the data: a 0.6500, b 0.5500"
+    assert lines[-1] == "chosen: a (a model), better than b by 0.1000 on dev"
+    unfinished = SearchRecord("tag", 60.0, 9, 1, trials=[*trials[:3], repeated("a", 1, 0.8), Trial("b-part1", "", {}, varies="b", part=1)])  # fmt: skip  # noqa: E501
+    assert unfinished.mean_ranks() == {}
+    assert unfinished.leader is not None
+    assert unfinished.leader.name == "c"
+
+
+@pytest.mark.parametrize(("n_dev", "name"), [(100, "a"), (10_000, "a-001")])
+def test_variations_lead_only_if_they_are_better_by_more_than_noise(n_dev: int, name: str) -> None:
+    trials = [trial("a", 0.90), replace(trial("a-001", 0.91), varies="a"), replace(trial("a-002", 0.905), varies="a")]
+    record = SearchRecord("classify", 60.0, 9, n_dev, trials=trials)
+    assert record.leader is not None
+    assert record.leader.name == name
+
+
+def test_errors_have_the_noise_of_fractions_and_words_are_decisions() -> None:
+    def leader(n_decisions: int) -> str:
+        trials = [trial("a", 0.50, "word_error", False), network("b", 0.48, "word_error", False)]
+        found = SearchRecord("tag", 60.0, 9, 100, trials=trials, n_decisions=n_decisions).leader
+        return found.name if found else ""
+
+    assert leader(100) == "a"
+    assert leader(10_000) == "b"

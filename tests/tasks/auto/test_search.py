@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from multiprocessing import Pipe
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,10 +20,10 @@ from catena.tasks.auto import search as module
 from catena.tasks.auto import trials
 from catena.tasks.auto.record import read_record
 from catena.tasks.auto.search import continue_search, is_unfinished, search_model
-from catena.tasks.auto.table import DataSize
+from catena.tasks.auto.table import Candidate, DataSize, suitable
 from catena.tasks.auto.trials import Conclusion, CountJob, Job, Outcome, Slice, Worker
 from catena.tasks.spec import get_spec
-from catena.training.interrupt import Interruption
+from catena.training.device import Interruption
 
 
 @dataclass
@@ -99,7 +99,13 @@ def use(monkeypatch: pytest.MonkeyPatch, script: Script) -> Script:
     monkeypatch.setattr(Worker, "__new__", lambda cls: object.__new__(ScriptedWorker))
     for one in (module, trials):
         monkeypatch.setattr(one, "time", SimpleNamespace(monotonic=lambda: script.now))
+    monkeypatch.setattr(module, "suitable", _four_candidates)
     return script
+
+
+def _four_candidates(*arguments: Any) -> list[tuple[Candidate, dict[str, Any]]]:
+    """One simple candidate and three networks."""
+    return [one for one in suitable(*arguments) if one[0].name != "log-linear"]
 
 
 def run(folder: Path, seconds: float = 1000.0, **values: Any) -> Any:
@@ -108,7 +114,7 @@ def run(folder: Path, seconds: float = 1000.0, **values: Any) -> Any:
     return search_model(get_spec("classify"), values, folder, seconds, lines.append, command=("catena", "train"))
 
 
-SCORES = {"log-linear": 0.7, "cnn": 0.8, "cnn-wide": 0.9, "gru": 0.6}
+SCORES = {"tfidf": 0.7, "cnn": 0.8, "cnn-wide": 0.9, "gru": 0.6}
 
 
 def test_best_candidate_becomes_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,7 +157,7 @@ def test_converged_candidates_are_not_trained_again(tmp_path: Path, monkeypatch:
 
 
 def test_failing_candidates_do_not_end_the_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    use(monkeypatch, Script({"log-linear": 0.5}, DataSize(5000, 300, 25_000)))
+    use(monkeypatch, Script({"tfidf": 0.5}, DataSize(5000, 300, 25_000)))
     assert run(tmp_path / "run").scores == {"accuracy": 0.5}
     record = read_record(tmp_path / "run")
     assert record is not None
@@ -163,6 +169,36 @@ def test_no_candidate_raises_with_the_reason(tmp_path: Path, monkeypatch: pytest
     with pytest.raises(CatenaError, match=r"No candidate could be trained within 1000 s\. .*It diverged\."):
         run(tmp_path / "run")
     assert not (tmp_path / "run").exists(), "the folder can be used again"
+
+
+def test_search_without_any_score_ends_with_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = use(monkeypatch, Script(SCORES, DataSize(5000, 300, 25_000)))
+    monkeypatch.setattr(ScriptedWorker, "start", silent_start)
+    monkeypatch.setattr(module, "wait", wait_in_vain(script))
+    lines: list[str] = []
+    values = {"machine": {"threads": 2}}
+    with pytest.raises(CatenaError, match=r"within 5 s\. Pass a longer --max-time\. .*it needs more time"):
+        search_model(get_spec("classify"), values, tmp_path / "run", 5.0, lines.append)
+    assert 60 < script.now < 75
+    assert sum("none has a score yet" in line for line in lines) == 1
+
+
+def silent_start(worker: ScriptedWorker, job: Job) -> None:
+    """Start a job. Only counting ever ends."""
+    Worker.start(worker, job)
+    worker.other.recv()
+    if isinstance(job, CountJob):
+        worker.other.send(worker.script(job))
+
+
+def wait_in_vain(script: Script) -> Callable[..., list[Any]]:
+    """Return a function that moves the clock by a second without results."""
+
+    def wait(*_: Any, **__: Any) -> list[Any]:
+        script.now += 1.0
+        return []
+
+    return wait
 
 
 def test_small_dev_set_is_enlarged_and_then_used_for_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,7 +236,7 @@ def test_interruption_keeps_the_best_and_can_be_continued(tmp_path: Path, monkey
     monkeypatch.setattr(Interruption, "__enter__", lambda self: interruption)
 
     def stop(job: Slice) -> None:
-        interruption.requested = len(script.slices("cnn")) + len(script.slices("log-linear")) >= 2
+        interruption.requested = len(script.slices("cnn")) + len(script.slices("tfidf")) >= 2
 
     script = use(monkeypatch, Script(SCORES, DataSize(5000, 300, 25_000), stop))
     result = run(tmp_path / "run")
@@ -214,9 +250,72 @@ def test_interruption_keeps_the_best_and_can_be_continued(tmp_path: Path, monkey
     assert continue_search(tmp_path / "run", lambda line: None).scores == {"accuracy": 0.9}
     assert (tmp_path / "run" / "meta.json").read_text() == "cnn-wide"
     assert not is_unfinished(tmp_path / "run")
-    assert not script.slices("log-linear"), "finished slices are not trained again"
+    assert not script.slices("tfidf"), "finished slices are not trained again"
     with pytest.raises(CheckpointError, match="has no unfinished search"):
         continue_search(tmp_path / "run", lambda line: None)
+
+
+def test_ctrl_c_stops_candidates_that_ignore_it_and_keeps_them_for_resume(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interruption = Interruption()
+    monkeypatch.setattr(Interruption, "__enter__", lambda self: interruption)
+    script = use(monkeypatch, Script(SCORES, DataSize(5000, 300, 25_000)))
+    vain, scripted = wait_in_vain(script), module.wait
+    answer = ScriptedWorker.start
+
+    def start(worker: ScriptedWorker, job: Job) -> None:
+        """Start a job. All but the first candidate never end."""
+        (silent_start if isinstance(job, Slice) and job.folder.name != "tfidf" else answer)(worker, job)
+
+    def wait(connections: Any, timeout: float) -> list[Any]:
+        interruption.requested = "tfidf" in {job.folder.name for job in script.jobs if isinstance(job, Slice)}
+        return list(scripted(connections, timeout=0)) or vain()
+
+    monkeypatch.setattr(ScriptedWorker, "start", start)
+    monkeypatch.setattr(module, "wait", wait)
+    result = run(tmp_path / "run", seconds=5000.0)
+    began = script.slices("tfidf")[0].seconds / 2
+    assert result.interrupted
+    assert script.now - began < 15, "soon, and not when the time is over"
+    record = read_record(tmp_path / "run")
+    assert record is not None
+    assert [trial.status for trial in record.trials] == ["trained", "waiting", "waiting", "waiting"]
+
+
+@pytest.mark.parametrize("kept", [{"schedule": "cosine"}, {"patience": 3}, {"eval_every": 7}, {"max_steps": 40}])
+def test_training_options_of_the_user_are_kept(
+    kept: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    networks = {name: SCORES[name] for name in ("cnn", "cnn-wide", "gru")}
+    script = use(monkeypatch, Script(networks, DataSize(5000, 300, 25_000)))
+    run(tmp_path / "run", training=kept)
+    last = [script.slices(name)[-1] for name in ("cnn", "cnn-wide")]
+    found = [{**job.values["training"], **trials._limits(job)} for job in last]
+    assert [{name: limits[name] for name in kept} for limits in found] == [kept, kept]
+    others = {"schedule": "linear", "patience": 0}
+    if "max_steps" not in kept:  # a candidate with this number of steps has converged and has no last slice
+        assert all(limits[name] == others[name] for limits in found for name in others.keys() - kept.keys())
+
+
+def test_candidate_with_the_number_of_steps_of_the_user_has_converged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = use(monkeypatch, Script(SCORES, DataSize(5000, 300, 25_000)))
+    run(tmp_path / "run", training={"max_steps": 40})
+    record = read_record(tmp_path / "run")
+    assert record is not None
+    assert {trial.status for trial in record.trials if trial.scores} == {"converged"}
+    assert len(script.slices("cnn")) == 1
+
+
+def test_limits_take_the_smaller_number_of_steps(tmp_path: Path) -> None:
+    job = Slice("classify", {"training": {"max_steps": 40}}, tmp_path, 9.0, 50, 10, kept=("max_steps",))
+    assert trials._limits(job) == {
+        "max_time": "9.0s", "max_steps": 40, "schedule": "linear", "patience": 0, "eval_every": 4,
+    }  # fmt: skip
+    assert trials._limits(replace(job, steps=30))["max_steps"] == 30
+    assert trials._limits(replace(job, kept=()))["max_steps"] == 50
 
 
 def test_record_is_on_disk_while_the_search_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -245,7 +344,7 @@ def test_simplest_candidate_is_trained_even_if_reading_took_all_the_time(
 
     monkeypatch.setattr(Script, "__call__", slow)
     assert run(tmp_path / "run").scores == {"accuracy": 0.7}
-    assert [job.folder.name for job in script.jobs if isinstance(job, Slice)] == ["log-linear"]
+    assert [job.folder.name for job in script.jobs if isinstance(job, Slice)] == ["tfidf"]
 
 
 def test_small_dev_set_takes_no_time_from_networks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -270,37 +369,37 @@ def test_the_simplest_candidate_has_time_to_converge(tmp_path: Path, monkeypatch
     script = use(monkeypatch, Script(SCORES, DataSize(5000, 300, 25_000)))
     run(tmp_path / "run")
     first = {name: script.slices(name)[0].seconds for name in SCORES}
-    assert first["log-linear"] > 2 * first["cnn"] == 2 * first["gru"]
+    assert first["tfidf"] > 2 * first["cnn"] == 2 * first["gru"]
 
 
 def test_time_that_training_again_does_not_need_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The simplest candidate is the best and needs too long for a second training: its first one continues."""
-    script = use(monkeypatch, Script({"log-linear": 0.9}, DataSize(1000, 0, 5000), counted={"log-linear"}))
+    script = use(monkeypatch, Script({"tfidf": 0.9}, DataSize(1000, 0, 5000), counted={"tfidf"}))
     run(tmp_path / "run")
     assert not script.slices("again")
-    assert max(job.seconds for job in script.slices("log-linear")) > 800
+    assert max(job.seconds for job in script.slices("tfidf")) > 800
 
 
 def test_idle_workers_train_variations_of_a_converged_leader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    scores = {"log-linear": 0.9, "cnn": 0.5, "log-linear-003": 0.95}
-    counted = {f"log-linear-{i:03d}" for i in range(20)} | {"log-linear"}
+    scores = {"tfidf": 0.9, "cnn": 0.5, "tfidf-003": 0.95}
+    counted = {f"tfidf-{i:03d}" for i in range(20)} | {"tfidf"}
     script = use(monkeypatch, Script(scores, DataSize(5000, 300, 25_000), counted=counted))
     script.lasts = dict.fromkeys(counted, 10.0)
     assert run(tmp_path / "run").scores == {"accuracy": 0.95}
     assert len(script.slices("cnn")) > 1, "another worker continues with the last candidate"
     record = read_record(tmp_path / "run")
     assert record is not None
-    assert record.winner == "log-linear-003"
-    assert {trial.varies for trial in record.trials} == {"", "log-linear"}
-    assert sum(trial.varies == "log-linear" for trial in record.trials) >= 4
+    assert record.winner == "tfidf-003"
+    assert {trial.varies for trial in record.trials} == {"", "tfidf"}
+    assert sum(trial.varies == "tfidf" for trial in record.trials) >= 4
 
 
 def test_variations_that_do_not_fit_are_not_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    script = use(monkeypatch, Script({"log-linear": 0.9}, DataSize(5000, 300, 25_000), counted={"log-linear"}))
-    script.lasts = {"log-linear": 390.0, "log-linear-001": 500.0}
-    script.scores |= {"log-linear-001": 0.8, "log-linear-002": 0.8}
+    script = use(monkeypatch, Script({"tfidf": 0.9}, DataSize(5000, 300, 25_000), counted={"tfidf"}))
+    script.lasts = {"tfidf": 390.0, "tfidf-001": 500.0}
+    script.scores |= {"tfidf-001": 0.8, "tfidf-002": 0.8}
     run(tmp_path / "run")
-    assert script.slices("log-linear-001")
+    assert script.slices("tfidf-001")
     record = read_record(tmp_path / "run")
     assert record is not None
     assert [trial.name for trial in record.trials if trial.varies and trial.status == "waiting"] == []
@@ -316,10 +415,64 @@ def test_networks_are_varied_with_a_falling_rate(tmp_path: Path, monkeypatch: py
 def test_a_converged_leader_is_varied_before_the_last_candidates_take_the_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    counted = {f"log-linear-{i:03d}" for i in range(20)} | {"log-linear"}
-    scores = {**dict.fromkeys(counted, 0.7), **SCORES, "log-linear": 0.95}
+    counted = {f"tfidf-{i:03d}" for i in range(20)} | {"tfidf"}
+    scores = {**dict.fromkeys(counted, 0.7), **SCORES, "tfidf": 0.95}
     script = use(monkeypatch, Script(scores, DataSize(5000, 300, 25_000), counted=counted))
     script.lasts = dict.fromkeys(counted, 10.0)
     run(tmp_path / "run", machine={"threads": 1})
     names = [job.folder.name for job in script.jobs if isinstance(job, Slice)]
-    assert names.index("log-linear-001") < len(names) - 1 - names[::-1].index("cnn-wide")
+    assert names.index("tfidf-001") < len(names) - 1 - names[::-1].index("cnn-wide")
+
+
+def test_close_candidates_of_few_data_are_compared_on_further_dev_sets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted = {"tfidf", *(f"tfidf-{i:03d}" for i in range(20))}
+    scores = {"tfidf": 0.80, "tfidf-001": 0.82, "cnn": 0.3, "cnn-wide": 0.3, "gru": 0.3}
+    for name, score in (("tfidf", 0.8), ("tfidf-001", 0.6)):
+        scores |= {f"{name}-part{part}": score for part in range(1, 5)}
+    script = use(monkeypatch, Script(scores, DataSize(1000, 0, 5000), counted=counted))
+    script.counted |= {name for name in scores if "part" in name}
+    script.lasts = dict.fromkeys((*counted, *script.counted), 5.0)
+    run(tmp_path / "run")
+    record = read_record(tmp_path / "run")
+    assert record is not None
+    assert record.winner == "tfidf"
+    assert record.refit
+    parts = {
+        job.values["data"]["dev_part"] for job in script.jobs if isinstance(job, Slice) and "part" in job.folder.name
+    }
+    assert parts == {1, 2, 3, 4}, "a fifth of the data is dev"
+    assert record.mean_ranks() == pytest.approx({"tfidf": 0.8, "tfidf-001": (0.82 + 4 * 0.6) / 5})
+    again = script.slices("again")[0]
+    assert again.values["data"] == {"dev_fraction": 0.2, "train_on_dev": True}
+
+
+def test_a_dev_file_is_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    counted = {"tfidf", *(f"tfidf-{i:03d}" for i in range(20))}
+    script = use(monkeypatch, Script({"tfidf": 0.8, "tfidf-001": 0.8}, DataSize(1000, 100, 5000), counted=counted))
+    script.lasts = dict.fromkeys(counted, 5.0)
+    run(tmp_path / "run")
+    assert not [job for job in script.jobs if isinstance(job, Slice) and "dev_part" in job.values.get("data", {})]
+
+
+def test_finished_comparisons_are_not_repeated_by_resume(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    interruption = Interruption()
+    monkeypatch.setattr(Interruption, "__enter__", lambda self: interruption)
+    counted = {"tfidf", "tfidf-001", *(f"{name}-part{i}" for name in ("tfidf", "tfidf-001") for i in range(1, 5))}
+    script = use(monkeypatch, Script(dict.fromkeys(counted, 0.8), DataSize(1000, 0, 5000), counted=counted))
+    script.lasts = dict.fromkeys((*counted, *(f"tfidf-{i:03d}" for i in range(20))), 5.0)
+
+    def stop(job: Slice) -> None:
+        interruption.requested = len(parts()) >= 3
+
+    def parts() -> list[str]:
+        return [job.folder.name for job in script.jobs if isinstance(job, Slice) and "part" in job.folder.name]
+
+    script.on_slice = stop
+    run(tmp_path / "run")
+    before = parts()
+    assert 3 <= len(before) < 8
+    interruption.requested, script.on_slice = False, lambda job: None
+    continue_search(tmp_path / "run", lambda line: None)
+    assert len(parts()) == len(set(parts())) == 8

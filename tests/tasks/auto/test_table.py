@@ -92,8 +92,8 @@ def test_options_of_the_user_win() -> None:
     found = suitable(
         get_spec("translate"), {"batches": {"batch_size": 64}, "tokenizer": {"kind": "words"}}, size, 200.0
     )
-    assert [values["batches"]["batch_size"] for _, values in found] == [64, 64]
-    assert [values["tokenizer"] for _, values in found] == [{"kind": "words"}] * 2
+    assert [values["batches"]["batch_size"] for _, values in found] == [64, 64, 64]
+    assert [values["tokenizer"] for _, values in found] == [{"kind": "words"}] * 3
     assert found[0][1]["batches"]["batch_by"] == "tokens"
 
 

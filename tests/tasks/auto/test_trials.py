@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from safetensors.numpy import load_file
 
+from catena.tasks import fitted
 from catena.tasks.auto.table import DataSize
 from catena.tasks.auto.trials import Conclusion, CountJob, Outcome, Slice, run_job
+from catena.training import stepwise
 
 WORDS = {"lamp": "light bulb shine", "song": "sing tune chorus", "rain": "wet cloud drop"}
 
@@ -96,3 +100,17 @@ def test_errors_are_outcomes(text: str, values: dict[str, Any], tmp_path: Path) 
     assert isinstance(found, Outcome)
     assert found.reason == "failed"
     assert found.lines[0].endswith(".")
+
+
+@pytest.mark.parametrize(("task", "kind", "module"), [("lm", "ngram", fitted), ("classify", "tfidf", stepwise)])
+def test_evaluation_of_models_without_gradient_steps_is_timed(
+    task: str, kind: str, module: Any, values: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = itertools.count()  # each look at it takes a second
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: float(next(clock))))
+    path = tmp_path / "text.txt"
+    path.write_text("dogs sleep\ncats sleep\ndogs bark\n" * 20, encoding="utf-8")
+    data = {"train": [str(path)]} if task == "lm" else values["data"]
+    found = outcome(Slice(task, {"data": data, "model": {"kind": kind}}, tmp_path / "run", 1e9))
+    assert not found.is_network
+    assert found.evaluation_seconds == 1.0

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from catena.checkpoint import open_checkpoint
 from catena.config import parse
 from catena.tasks.auto.record import Trial
 from catena.tasks.auto.table import DataSize, read_candidates, suitable
-from catena.tasks.auto.variations import vary
+from catena.tasks.auto.trials import Outcome, Slice, run_job
+from catena.tasks.auto.variations import values_on_all_data, vary
 from catena.tasks.spec import TASKS, get_spec
 
 TABLES = [(task, candidate.name) for task in TASKS for candidate in read_candidates(task) if candidate.vary]
@@ -55,3 +59,46 @@ def test_variations_of_all_tables_are_valid(task: str, name: str) -> None:
     assert len(found) >= 2
     for trial in found:
         parse(spec.config_class(), trial.values)
+
+
+@pytest.mark.parametrize("kind", ["tfidf", "cnn"])
+def test_training_on_all_data_keeps_the_temperature_of_a_dev_set_that_was_not_seen(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "train.tsv"
+    path.write_text("".join(f"{'xy'[i % 2]}\t{'ab'[i % 3 // 2]} c{i}\n" for i in range(60)), encoding="utf-8")
+    small = {"embedding": {"d": 4}, "convolution": {"filters": 2}} if kind == "cnn" else {}
+    values: dict[str, Any] = {
+        "data": {"train": [str(path)], "dev_fraction": 0.3}, "model": {"kind": kind, **small},
+        "training": {"max_steps": 3} if kind == "cnn" else {}, "machine": {"device": "cpu"},
+    }  # fmt: skip
+    run_job(Slice("classify", values, tmp_path / "first", 100.0))
+    again = values_on_all_data("classify", values, tmp_path / "first", {})
+    assert again["data"] == {**values["data"], "train_on_dev": True}
+    run_job(Slice("classify", again, tmp_path / "again", 100.0))
+    first, second = (float(open_checkpoint(tmp_path / name).arrays()["temperature"]) for name in ("first", "again"))
+    assert first == second == pytest.approx(again["evaluation"]["temperature"])
+    assert first != 1.0, "it was fitted"
+    if kind == "tfidf":
+        numbers = [open_checkpoint(tmp_path / name).training_arrays()["numbers"] for name in ("first", "again")]
+        assert numbers[0][0] == numbers[1][0] == again["model"]["penalty"] > 0
+    fixed = values_on_all_data("classify", {**values, "evaluation": {"temperature": 2.0}}, tmp_path / "first", {})
+    assert fixed["evaluation"] == {"temperature": 2.0}, "options of the user are kept"
+
+
+@pytest.mark.parametrize("kind", ["ridge", "kernel_ridge"])
+def test_training_on_all_data_keeps_what_a_regression_chose_by_dev(kind: str, tmp_path: Path) -> None:
+    rng, path = np.random.default_rng(0), tmp_path / "train.csv"
+    rows = rng.normal(size=(60, 8))
+    lines = [",".join(map(str, (*row, value))) for row, value in zip(rows, rng.normal(size=60), strict=True)]
+    path.write_text("\n".join([",".join([*"abcdefgh", "value"]), *lines]) + "\n", encoding="utf-8")
+    values: dict[str, Any] = {"data": {"train": [str(path)], "dev_fraction": 0.3}, "model": {"kind": kind}}
+    outcome = run_job(Slice("regress", values, tmp_path / "first", 100.0))
+    assert isinstance(outcome, Outcome)
+    again = values_on_all_data("regress", values, tmp_path / "first", outcome.scores)
+    run_job(Slice("regress", again, tmp_path / "again", 100.0))
+    first, second = (open_checkpoint(tmp_path / name).arrays() for name in ("first", "again"))
+    assert float(second["deviation"]) == pytest.approx(float(first["deviation"]), rel=1e-6)
+    assert float(first["chosen.alpha"]) == float(second["chosen.alpha"]) == again["model"]["alpha"][0]
+    assert first.get("chosen.relative_gamma") == second.get("chosen.relative_gamma")
+    run_job(Slice("regress", {**values, "data": again["data"]}, tmp_path / "seen", 100.0))
+    seen = open_checkpoint(tmp_path / "seen").arrays()
+    assert float(seen["deviation"]) < float(first["deviation"]), "of training data, it is too small"

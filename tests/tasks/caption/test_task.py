@@ -261,7 +261,7 @@ def test_estimator_learns_from_lists(scenes: Path) -> None:
     assert isinstance(model.predict([paths[0]])[0].caption, str)
     assert 0 <= model.score(paths[:4], ["a circle"] * 4) <= 100
     assert model.plot(paths[0], include=["red"]).svg.startswith("<svg")
-    with pytest.raises(DataError, match=r"y must have captions for each picture \(20\), got 1"):
+    with pytest.raises(DataError, match=r"y must have one list of captions per picture \(20\), got 1"):
         model.fit(paths, ["one"])
     with pytest.raises(DataError, match="caption 0 must be a text"):
         model.fit(paths[:1], [3])

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from catena.data.reading import ReadCounter
-from catena.errors import ConfigError, DataError
+from catena.errors import ConfigError, DataError, FormatError
 from catena.tasks.classify.config import ClassifyDataConfig
 from catena.tasks.classify.data import read_labeled_texts
 from tests.tasks.classify.helpers import classifier, config_of, examples, prepared
@@ -16,7 +16,7 @@ from tests.tasks.classify.helpers import classifier, config_of, examples, prepar
 
 def encoding_of(training: Any) -> Any:
     """The encoding of the texts of a model that is ready to be trained."""
-    return getattr(training, "task", training).encoding.texts
+    return (training if hasattr(training, "encoding") else training.task).encoding.texts
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------
@@ -206,3 +206,13 @@ def test_samples_of_dev_show_the_texts_of_the_file(tmp_path: Path) -> None:
     shown = training.data.dev.shown
     assert len(shown) == 3
     assert set(shown.values()) <= {f"Wake ME at {n}, it's late" for n in range(8)}
+
+
+def test_questions_on_texts_are_not_texts_unless_one_of_them_is_named(tmp_path: Path) -> None:
+    """Of questions with their texts, the answers or the questions were classified."""
+    rows = "".join(f'"Who is {name}?","{name} is in Rome.",{name}\n' for name in ("Ada", "Bob", "Eve", "Kim"))
+    path = Path(write(tmp_path / "x.csv", "question,context,answer\n" + rows))
+    with pytest.raises(FormatError, match="--text-column question or --text-column context"):
+        list(read_labeled_texts(ClassifyDataConfig(), path, ReadCounter(), gold=False))
+    data = ClassifyDataConfig(text_column="context")
+    assert next(read_labeled_texts(data, path, ReadCounter(), gold=False)).text == "Ada is in Rome."

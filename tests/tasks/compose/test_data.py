@@ -179,7 +179,7 @@ class TestNaming:
         naming.save(tmp_path)
         assert ItemWordModel.load(tmp_path) == naming
         (tmp_path / "names.json").write_text("{}", encoding="utf-8")
-        with pytest.raises(CheckpointError, match=r"names\.json cannot be read"):
+        with pytest.raises(CheckpointError, match=r"names\.json is damaged"):
             ItemWordModel.load(tmp_path)
 
     def test_split_words_keeps_words_with_letters(self) -> None:

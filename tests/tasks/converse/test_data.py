@@ -180,6 +180,16 @@ def test_contexts_of_dialogues_are_their_turns_without_speakers_and_marks(lines:
     assert counter.read == 2
 
 
+def test_rows_of_a_table_are_turns_and_not_lines_of_text(tmp_path: Path) -> None:
+    """Prediction read "0,user,turn 0" as a context, and the header as another."""
+    path = tmp_path / "x.csv"
+    rows = [f"{i // 3},{('user', 'agent')[i % 2]},turn {i}" for i in range(9)]
+    path.write_text("\n".join(["dialogue_id,speaker,text", *rows]) + "\n")
+    contexts = [one.context for one in read_contexts(ConverseDataConfig(), path, ReadCounter())]
+    firsts = (0, 3, 6)
+    assert contexts == [tuple(f"turn {i}" for i in range(a, b)) for a in firsts for b in (a + 1, a + 2)]
+
+
 def test_ids_are_not_contexts(tmp_path: Path) -> None:
     questions = ["how are you today", "where do you live", "who is there now"]
     tabs = "".join(f"q{i}\t{text}\n" for i, text in enumerate(questions))

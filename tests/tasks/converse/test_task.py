@@ -135,6 +135,16 @@ def test_moved_run_loads(runs: dict[str, Path], tmp_path: Path) -> None:
     assert len(best.predict(CONTEXTS)) == len(CONTEXTS), "without the run's index it is made again"
 
 
+def test_damaged_index_of_a_run_is_made_again(runs: dict[str, Path], tmp_path: Path) -> None:
+    before = load(runs["dual"]).predict(CONTEXTS)
+    shutil.copytree(runs["dual"], tmp_path / "run", symlinks=True)
+    path = tmp_path / "run" / "index" / "vectors.npy"
+    content = bytearray(path.read_bytes())
+    content[-64:] = b"\x00" * 64
+    path.write_bytes(content)
+    assert load(tmp_path / "run").predict(CONTEXTS) == before
+
+
 def test_index_matrix_is_memory_mapped(runs: dict[str, Path]) -> None:
     model = load(runs["dual"])
     assert isinstance(model, RetrievalTask)

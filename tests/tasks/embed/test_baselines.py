@@ -9,10 +9,9 @@ import pytest
 from catena import WordVectors
 from catena.data.reading import ReadCounter
 from catena.errors import ConfigError
-from catena.tasks.baselines.runs import evaluate_baselines
 from catena.tasks.embed.config import EmbedConfig
 from catena.tasks.load import load_model
-from catena.tasks.runs import train_run
+from catena.tasks.runs import evaluate_baselines, train_run
 from catena.training.report import SilentReporter
 from tests.cli.conftest import Catena, catena  # noqa: F401  (a fixture)
 

@@ -62,3 +62,11 @@ def test_trees_of_another_kind_raise() -> None:
         Parser("biaffine").fit([["a", "b"]], [([3, 0], ["x", "y"])])
     with pytest.raises(ConfigError, match="Parser has no option 'los'"):
         Parser(los="eisner")
+
+
+@pytest.mark.parametrize("tree", [3, [0, 1], ([2, 0], ["nsubj"]), ([2], ["root"]), ([2, 0],)])
+def test_trees_that_do_not_fit_their_words_are_an_error(tree: object) -> None:
+    with pytest.raises(DataError, match="tree 2 must be the heads and the relations of its words"):
+        Parser("biaffine").fit([["cats", "sleep"]] * 2, [([2, 0], ["nsubj", "root"]), tree])
+    with pytest.raises(DataError, match=r"y must have one tree per sentence \(2\), got 1"):
+        Parser("biaffine").fit([["cats", "sleep"]] * 2, [([2, 0], ["nsubj", "root"])])

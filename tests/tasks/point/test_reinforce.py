@@ -11,9 +11,9 @@ from catena import config as configs
 from catena.encoders.config import RecurrentConfig, TransformerConfig
 from catena.errors import ConfigError
 from catena.metrics.points import tour_length
+from catena.seq2seq.config import PointerNetworkConfig
 from catena.seq2seq.pointer import PointerInputs, PointerNetwork, build_pointer
-from catena.seq2seq.pointer_config import PointerNetworkConfig
-from catena.seq2seq.scheduled import draw
+from catena.seq2seq.recurrent import draw
 from catena.tasks.point.config import PointConfig
 from catena.tasks.point.search import reinforced_loss, rollout, surrogate, tour_lengths
 

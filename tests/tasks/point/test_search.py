@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from catena.encoders.config import RecurrentConfig
+from catena.seq2seq.config import PointerNetworkConfig
 from catena.seq2seq.pointer import build_pointer
-from catena.seq2seq.pointer_config import PointerNetworkConfig
 from catena.tasks.point.data import PointEncoding, PointSetBatch
 from catena.tasks.point.search import search
 

@@ -62,7 +62,7 @@ def test_one_answer_no_answer_and_lists_are_targets() -> None:
 
 
 def test_wrong_targets_raise() -> None:
-    with pytest.raises(DataError, match=r"y must have an answer per question \(2\), got 1"):
+    with pytest.raises(DataError, match=r"y must have one answer per question \(2\), got 1"):
         Reader().fit([("a", "b")] * 2, ["a"])
     with pytest.raises(DataError, match="x must have pairs of a context and a question"):
         Reader().fit([("a", "b", "c")], ["a"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -144,22 +145,50 @@ def test_threshold_of_no_answer_is_an_option(doubter: ReadTask) -> None:
 
 
 def test_temperature_does_not_change_what_has_an_answer(doubter: ReadTask) -> None:
-    """It scales both the margin and the fitted threshold, in prediction and in evaluation."""
-    network = doubter.model
-    before = float(network.scale), float(network.no_answer_threshold)
+    """In prediction and in evaluation, by scores and by the regression over words, which knows no temperature."""
+    network, decision = doubter.model, doubter.decision
+    assert decision is not None
+    buffers = (network.scale, network.no_answer_threshold, decision.fitted)
+    before = [float(buffer) for buffer in buffers]
     examples = [doubter.to_example((row["context"], row["question"])) for row in rows(unanswerable=True)]
-    largest = max(answer.no_answer_margin for answer in doubter._find_best(doubter.encode(examples)))
-    network.no_answer_threshold.fill_(0.9 * largest)
-    answers = []
-    for scale in (1.0, 0.3):
-        network.scale.fill_(scale)
-        answers.append(doubter.evaluate_examples(examples).answers)
-        assert [str(one) for one in doubter.predict(examples)] == answers[-1]
-    network.scale.fill_(before[0])
-    network.no_answer_threshold.fill_(before[1])
-    assert largest > 0
-    assert answers[0] == answers[1]
-    assert "" in answers[0]
+    data = doubter.encode(examples)
+    for fitted in (1.0, 0.0):
+        decision.fitted.fill_(fitted)
+        margins = sorted(doubter._margins(data, doubter._find_best(data)))
+        network.no_answer_threshold.fill_((margins[-1] + margins[0]) / 2)
+        answers = []
+        for scale in (1.0, 0.3):
+            network.scale.fill_(scale)
+            answers.append(doubter.evaluate_examples(examples).answers)
+            assert [str(one) for one in doubter.predict(examples)] == answers[-1]
+        assert answers[0] == answers[1]
+        assert "" in answers[0]
+        assert any(answers[0])
+    for buffer, value in zip(buffers, before, strict=True):
+        buffer.fill_(value)
+
+
+def test_probability_of_no_answer_is_the_one_of_the_regression(doubter: ReadTask) -> None:
+    decision = doubter.decision
+    assert decision is not None
+    assert decision.fitted
+    text, question = "Ada of Rome has two cats.", "When is it?"
+    (found,) = doubter.predict([(text, question)], ReadOptions(n_best=2))
+    data = doubter.encode([doubter.to_example((text, question))])
+    (odds,) = doubter._margins(data, doubter._find_best(data))
+    assert found.no_answer_probability == pytest.approx(1 / (1 + math.exp(-odds)))
+    (read,) = doubter.answer([question], list(split_paragraphs(text, "f")), ReadOptions(n_best=2))
+    assert read.no_answer_probability == pytest.approx(found.no_answer_probability)
+
+
+def test_weights_of_runs_without_a_regression_decide_by_scores(doubter: ReadTask) -> None:
+    old = {name: x for name, x in doubter.model.state_dict().items() if not name.startswith("decision.")}
+    again = ReadTask.build_network(doubter.config, doubter.encoding)
+    again.load_state_dict(old)
+    task = ReadTask(doubter.config, doubter.encoding, again)
+    examples = [doubter.to_example((row["context"], row["question"])) for row in rows(unanswerable=True)[:4]]
+    data = task.encode(examples)
+    assert task._margins(data, task._find_best(data)) == [b.no_answer_margin for b in task._find_best(data)]
 
 
 def test_training_without_a_score_of_no_answer_drops_such_questions(home: Path) -> None:
@@ -353,7 +382,7 @@ def test_picture_shows_the_attention_around_the_answer(reader: ReadTask) -> None
 def test_description_names_sizes_and_temperature(doubter: ReadTask) -> None:
     text = "\n".join(doubter.describe(3))
     assert "a reader (BiDAF) of" in text
-    assert "no answer: bias, threshold" in text
+    assert "no answer: bias and words, threshold" in text
 
 
 # --- input ------------------------------------------------------------------------------------------------------------

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from catena.data.quantities import parse_number
 from catena.data.reading import ReadCounter
 from catena.errors import FormatError
 from catena.tasks.regress.config import RegressDataConfig
-from catena.tasks.regress.data import RegressExample, open_values, parse_number, read_values
+from catena.tasks.regress.data import RegressExample, open_values, read_values
 
 
 def write(folder: Path, text: str, name: str = "data.csv") -> Path:
@@ -79,6 +80,23 @@ def test_unusable_records_are_counted_and_listed(tmp_path: Path) -> None:
     assert counter.counts(11).read == 18
 
 
+def test_prices_and_decimal_commas_are_values(tmp_path: Path) -> None:
+    rows = "".join(f'{["small", "big"][i % 2]} flat {i};"{30 + i},5";"1.{100 + i},50 €"\n' for i in range(20))
+    (tmp_path / "x.csv").write_text("text;area;price\n" + rows)
+    data = RegressDataConfig(number_columns=("area",))
+    found = list(read_values(data, tmp_path / "x.csv", ReadCounter()))
+    assert [(one.numbers[0], one.value) for one in found] == [(30.5 + i, 1100.5 + i) for i in range(20)]
+    _, columns = open_values(data, tmp_path / "x.csv")
+    assert "'1.100,50 €' of 'price' is read as 1100.5" in str(columns)
+    assert "'30,5' of 'area' is read as 30.5" in str(columns)
+
+
+def test_column_with_the_name_of_a_value_is_never_passed_over(tmp_path: Path) -> None:
+    """The only column of numbers is not the value if another is named so; its cells are reported as they are."""
+    path = write(tmp_path, "text,area,price\n" + "a big flat,30,on request\n" * 9)
+    assert open_values(RegressDataConfig(), path)[1].value == "price"
+
+
 def test_prediction_reads_every_record(tmp_path: Path) -> None:
     path = write(tmp_path, "a,b\n1,2\n,3\n")
     found, counter = read(path, gold=False, number_columns=("a", "b"))
@@ -105,7 +123,7 @@ def test_unclear_columns_are_an_error(content: str, options: dict[str, object], 
     ("cell", "number", "problem"),
     [
         ("3.5", 3.5, None), (" -1e3 ", -1000.0, None), (7, 7.0, None), ("", None, "missing"), (None, None, "missing"),
-        ("NA", None, "missing"), ("inf", None, "not finite"), ("3,5", None, "not a number"),
+        ("NA", None, "missing"), ("inf", None, "not finite"), ("3,5", None, "not a number"), ("1,234", 1234.0, None),
         ([1], None, "not a number"),
     ],
 )  # fmt: skip

@@ -46,6 +46,12 @@ def test_tables_of_numbers(given: str) -> None:
     assert model.task_.encoding.names == names  # type: ignore[attr-defined]
 
 
+def test_fit_again_takes_other_columns() -> None:
+    x, y = make_table(40)
+    model = Regressor("linear").fit(x[:, :1], y).fit(x, y)
+    assert np.array_equal(model.predict(x), Regressor("linear").fit(x, y).predict(x))
+
+
 class Frame:
     """A table with named columns, as pandas has them."""
 
@@ -122,3 +128,13 @@ def test_wrong_options_give_one_sentence(options: dict[str, object], message: st
     with pytest.raises(ConfigError) as caught:
         Regressor(**options).fit(["a", "b"], [1.0, 2.0])
     assert message in str(caught.value)
+
+
+def test_columns_in_another_order_are_an_error() -> None:
+    x = np.random.default_rng(0).normal(size=(60, 3))
+    model, swapped = Regressor("ridge").fit(Frame(x), x[:, 0]), Frame(x[:, ::-1])
+    assert np.array_equal(model.predict(Frame(x)), model.predict(x))
+    swapped.columns = ("c", "b", "a")
+    with pytest.raises(DataError, match="X must have the columns a, b, c in this order, as in training, got c, b, a"):
+        model.predict(swapped)
+    assert model.predict(x[:0]).shape == (0,)

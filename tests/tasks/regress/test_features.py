@@ -32,7 +32,13 @@ def test_sparse_products_equal_dense_ones() -> None:
     assert np.allclose(rows.times(u), table @ u)
     assert np.allclose(rows.transposed_times(v), table.T @ v)
     assert np.allclose(rows.squares, (table**2).sum(1))
-    assert np.allclose(rows.means(), table.mean(0))
+    assert np.allclose(rows.means(np.ones(7)), table.mean(0))
+
+
+def test_weighted_means_equal_those_of_numpy() -> None:
+    rows, table = make_rows(7, 5, 2)
+    weights = np.random.default_rng(5).uniform(size=7)
+    assert np.allclose(rows.means(weights), np.average(table, axis=0, weights=weights))
 
 
 def test_rows_are_taken_in_the_given_order() -> None:
@@ -59,9 +65,16 @@ def test_numbers_without_texts_are_rows() -> None:
 
 def test_weights_equal_scikit_learn() -> None:
     bags, table = make_bags(9, 6)
-    weighed = weigh(bags, inverse_document_frequency(bags, 6))
+    weighed = weigh(bags, inverse_document_frequency(bags, 6, np.ones(9)))
     expected = TfidfTransformer().fit_transform(table).toarray()
     assert np.allclose(SparseRows.of(weighed, 6, np.zeros((9, 0))).dense(), expected, atol=1e-6)
+
+
+def test_weights_of_texts_count_as_repeated_texts() -> None:
+    bags, table = make_bags(9, 6)
+    times = np.arange(9) % 3
+    expected = TfidfTransformer().fit(np.repeat(table, times, axis=0)).idf_
+    assert np.allclose(inverse_document_frequency(bags, 6, times.astype(float)), expected)
 
 
 def test_text_without_features_stays_zero() -> None:

@@ -30,10 +30,10 @@ def test_loss_is_the_negative_log_density() -> None:
         -math.log(NormalDist(float(m), math.exp(float(v) / 2)).pdf(float(x)))
         for x, m, v in zip(y, mean, log_variance, strict=True)
     ]
-    found = gaussian_loss(y, mean, log_variance)
+    found = gaussian_loss(y, mean, log_variance, torch.ones(2, dtype=torch.float64))
     assert float(found) + 0.5 * math.log(2 * math.pi) == pytest.approx(sum(exact) / 2)
-    constant = gaussian_loss(y, mean, torch.zeros(2, dtype=torch.float64))
-    assert float(constant) == pytest.approx(0.5 * (0.25 + 4.0) / 2)
+    constant = gaussian_loss(y, mean, *torch.tensor([[0.0, 0.0], [3.0, 1.0]], dtype=torch.float64))
+    assert float(constant) == pytest.approx(0.5 * (3 * 0.25 + 4.0) / 2)
 
 
 def test_network_learns_a_curve_and_beats_a_line() -> None:

@@ -118,13 +118,16 @@ def test_wrong_values_give_one_sentence(
     assert "Traceback" not in result.err
 
 
-def test_quantity_suggests_regression(catena: Catena, tmp_path: Path) -> None:  # noqa: F811
+def test_quantity_is_predicted_by_regression(catena: Catena, tmp_path: Path) -> None:  # noqa: F811
     path = tmp_path / "ratings.csv"
     texts, values = make_texts(60)
     rows = [f"{text},{value:.2f}" for text, value in zip(texts, values, strict=True)]
     path.write_text("\n".join(["text,rating", *rows]) + "\n")
     inspected = catena("inspect", str(path))
-    assert "catena train regress" in inspected.out
-    guessed = catena("train", str(path), "--max-steps", "1", "-o", str(tmp_path / "run"))
-    assert "task: classify" in guessed.out + guessed.err
-    assert "catena train regress" in guessed.out + guessed.err
+    assert "task: regress" in inspected.out
+    assert "catena train classify" in inspected.out
+    guessed = catena("train", str(path), "-o", str(tmp_path / "run"))
+    assert "task: regress" in guessed.out + guessed.err
+    assert "read 60; used 60; dropped 0" in guessed.out + guessed.err
+    set_task = catena("train", "classify", str(path), "--max-steps", "1", "-o", str(tmp_path / "classes"))
+    assert f"{len({f'{value:.2f}' for value in values})} labels" in set_task.out + set_task.err

@@ -233,6 +233,13 @@ def test_column_of_words_is_not_the_tags(tmp_path: Path) -> None:
         read(path, data={"input_format": "columns"})
 
 
+def test_words_may_equal_their_lemmas(tmp_path: Path) -> None:
+    path = tmp_path / "a.conllu"
+    path.write_text("1\tit\tit\tPRON\t_\t_\t0\troot\t_\t_\n\n1\tsings\tsing\tVERB\t_\t_\t0\troot\t_\t_\n\n" * 4)
+    data = read(path, data={"dev": str(path), "tags_column": "lemma"})
+    assert {(one.sentence.words, one.tags) for one in data.train} == {(("it",), ("it",)), (("sings",), ("sing",))}
+
+
 def test_tags_in_cells_of_a_table_are_tags(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("sentence,tags\nAda sings,B-PER O\nit rains here,O O O\n" * 4, encoding="utf-8")

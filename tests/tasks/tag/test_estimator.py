@@ -131,3 +131,10 @@ def test_missing_tags_are_rejected() -> None:
     for tag in (None, float("nan"), "", " ", 1.5, True):
         with pytest.raises(DataError, match="words and tags of sentence 1 must be strings"):
             Tagger().fit([["a"], ["b"]], [["O"], [tag]])
+
+
+def test_sentences_without_words_and_texts_are_errors() -> None:
+    with pytest.raises(DataError, match="sentence 1 must have at least one word, got none"):
+        Tagger("features").fit([["a"], []], [["D"], []])
+    with pytest.raises(DataError, match="sentence 0 must be a list of words, got 'the cat'"):
+        Tagger("features").fit(["the cat"], [["D", "N"]])

@@ -52,6 +52,13 @@ def test_placeholder_among_spans_needs_the_option_unknown(hole: str) -> None:
     assert found(f"N V {hole}").files is None
 
 
+@pytest.mark.parametrize(
+    ("sentence", "name"), [("S-A B-A I-A E-A", "bioes"), ("U-A B-A I-A L-A", "bilou"), ("S-A B-A M-A E-A", "bmes")]
+)
+def test_schemes_have_the_name_of_their_letters(sentence: str, name: str) -> None:
+    assert found(sentence, "O O").describe_scheme() == name
+
+
 def test_tags_of_no_scheme_are_repaired_unless_some_are_unknown() -> None:
     tagging = found("O B-A I-A", "O O I-B")
     assert tagging == found("O B-A I-A", "O O I-B", repair=True)

@@ -330,3 +330,18 @@ def test_ensemble_of_different_kinds(words: Path, joint: TransduceTask, tmp_path
     apart = CountedTransduceTask(joint.config.model_copy(update={"data": data}), joint.model)
     with pytest.raises(DataError, match="Model 2 of the ensemble splits texts into other symbols"):
         joint.ensemble([apart])
+
+
+def test_joint_models_stop_aligning_when_the_time_is_over(words: Path, tmp_path: Path) -> None:
+    train(config(words, training={"max_time": "0.000001s"}), tmp_path / "run")
+    log = (tmp_path / "run" / "log.txt").read_text(encoding="utf-8")
+    assert log.count("alignment round") == 1
+    assert "max_time reached" in log
+    resume_run(tmp_path / "run", SilentReporter(), {"max_time": "1h"})
+    assert (tmp_path / "run" / "log.txt").read_text(encoding="utf-8").count("alignment round") == 1 + 4
+
+
+def test_models_of_one_pass_report_that_the_time_was_too_short(words: Path, tmp_path: Path) -> None:
+    train(config(words, "baseline", training={"max_time": "0.000001s"}), tmp_path / "run")
+    log = (tmp_path / "run" / "log.txt").read_text(encoding="utf-8")
+    assert "1e-06 s were too short: a model of kind 'baseline' is made in one pass" in log

@@ -11,7 +11,7 @@ from catena import config as configs
 from catena.data.config import WordTokenizerConfig
 from catena.errors import ConfigError
 from catena.seq2seq.build import build_encoder_decoder
-from catena.seq2seq.recurrent_config import RecurrentSeq2SeqConfig
+from catena.seq2seq.config import RecurrentSeq2SeqConfig
 from catena.tasks.runs import load_task, train_run
 from catena.tasks.translate.config import TranslateConfig, TranslateOptions
 from catena.tasks.translate.task import TranslateTask

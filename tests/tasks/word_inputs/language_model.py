@@ -9,9 +9,10 @@ from typing import Any
 import torch
 
 from catena import config as configs
+from catena.data.special_tokens import BEGIN_SYMBOL
 from catena.data.tokenize import build_tokenizer
 from catena.data.vocabulary import Vocabulary
-from catena.lm.base import BEGIN_SYMBOL, SPECIALS
+from catena.lm.base import SPECIALS
 from catena.lm.neural_build import build_neural
 from catena.tasks.lm.config import LmConfig
 from catena.tasks.lm.data import LmEncoding

@@ -1,7 +1,7 @@
 """Penn brackets: ``(S (NP (DT the) (NN cat)) (VP (VBZ sleeps)))``, one or several lines for each tree.
 
-The outer bracket may have no label, ``( (S …))``. Brackets in the text are escaped as ``-LRB-`` and
-``-RRB-``.
+Lines between trees that begin with ``%``, ``#`` or ``;`` are comments. The outer bracket may have no label,
+``( (S …))``. Brackets in the text are escaped as ``-LRB-`` and ``-RRB-``.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def read_lines(
     damaged, n_unclosed = DamagedRecords(path, counter, _CURE), 0
     source = LineSource(lines)
     for number, line in source:
-        if not line.strip():
+        if not line.strip() or is_comment(line):
             continue
         damaged.saw()
         found = _Parser(path, source, MOST_LINES if n_unclosed < _MANY else _FEW_LINES).parse(number, line)
@@ -83,6 +83,11 @@ def read_lines(
         else:
             damaged.add(found.location, found.reason, found.line, found.problem)
     damaged.check()
+
+
+def is_comment(line: str) -> bool:
+    """Whether a line between trees is a comment: after ``%``, ``#`` or ``;``, or in the box of a treebank."""
+    return line.startswith(("%", "#", ";", "*x*"))
 
 
 class _Damage(NamedTuple):

@@ -14,7 +14,7 @@ from typing import Literal
 
 from catena.data.examples import Columns, SourceLocation
 from catena.data.files import open_text
-from catena.data.readers.format_rules import are_numbered, column_fields, is_column_header
+from catena.data.readers.format_rules import are_numbered, begin_with_comments, column_fields, is_column_header
 from catena.data.reading import DamagedRecords, ReadCounter
 
 _DOCUMENT_START = "-DOCSTART-"
@@ -54,6 +54,7 @@ def read(
     blocks = _blocks(path, encoding)
     first = list(islice(blocks, _PEEKED))
     word = int(_has_numbers(first, separator))
+    commented = begin_with_comments([[line for _, line in block] for block in first])
     for block in chain(first, blocks):
         while block and _is_document_start(block[0][1]):
             documents.append(block.pop(0)[1])
@@ -65,7 +66,7 @@ def read(
             if not block:
                 continue
         width = width or _width(block, separator)
-        while block and _is_comment(block[0][1], separator, width):
+        while block and _is_comment(block[0][1], separator, -1 if commented else width):
             documents.append(block.pop(0)[1])
         if not block:  # comments at the end of the file
             continue
@@ -128,7 +129,8 @@ def _width(block: list[tuple[int, str]], separator: Separator) -> int:
 
 
 def _is_comment(line: str, separator: Separator, width: int) -> bool:
-    return line.startswith("#") and len(column_fields(line, separator)) != width
+    is_row = len(column_fields(line, separator)) == width if width >= 0 else not line.startswith("# ")
+    return line.startswith("#") and not is_row
 
 
 def _find_damage(block: list[tuple[int, str]], rows: list[list[str]], width: int) -> int | None:

@@ -181,6 +181,7 @@ def _quoted_record(
 EMPTY = "empty"
 """Reason for dropping a record without any value."""
 REJECTED = "rejected or ignored in Prodigy"
+NOT_ANNOTATED = "without an annotation"
 TOTALS = "row of totals"
 NO_RECORDS = ("above the header", "comments", "repeated header", "row count of psql", REJECTED, TOTALS)
 """Reasons for dropping rows that are not records, also where every record has an output."""
@@ -199,7 +200,8 @@ class Row:
         problem: the reason why the record cannot be used, which completes "11 …", or None.
         damaged: whether the problem is in the form of the record rather than in its values.
         note: what was read in an unusual way, which completes "1 …", or None.
-        short: for a record with too few fields, the reason to drop it if a value that is needed is missing.
+        short: for a record with too few fields or without an annotation, the reason to drop it if a value that is
+            needed is missing.
     """
 
     location: SourceLocation
@@ -291,3 +293,12 @@ def _problem(record: Fields, values: Sequence[str], layout: TableLayout) -> str 
     if is_row_count(values) and len(layout.names) > 1:
         return NO_RECORDS[3]
     return None
+
+
+_SEPARATOR_LINE = re.compile(r'\ufeff?"?sep=(.)"?[ \r]*', re.IGNORECASE)
+
+
+def named_delimiter(line: str) -> str | None:
+    """The delimiter that a first line ``sep=;`` names, or None."""
+    match = _SEPARATOR_LINE.fullmatch(line)
+    return match[1] if match else None

@@ -3,6 +3,7 @@
 turns     one turn in each line, a blank line between dialogues; ``speaker<TAB>turn`` in all lines of a dialogue or none
 spoken    ``speaker: turn``; a line without a speaker continues the turn before it
 whatsapp  ``12/03/24, 09:00 - speaker: turn``, as WhatsApp exports a chat; each day is a dialogue
+headed    ``[3/12/2024 9:00 AM] speaker`` in a line above each turn, as Discord is exported; each day is a dialogue
 irc       ``[10:07] <speaker> turn``, as programs for IRC log a channel; other lines, such as who joins, are not turns
 eou       one dialogue in each line, with ``__eou__`` after each turn, as in DailyDialog
 
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice, pairwise
+from itertools import groupby, islice, pairwise
 from pathlib import Path
 
 from catena.data.examples import SourceLocation
@@ -33,10 +34,16 @@ _ROLES = frozenset((
 _SPOKEN = re.compile(r"\s*([^\t:：]{1,40})[:：](?!//)\s*(.*)")
 """A turn after the name of its speaker and a colon."""
 _STAMP = re.compile(
-    r"[\u200e\u200f]?\[?(?P<day>\d{1,4}[./-]\d{1,2}[./-]\d{1,4}),?\s+\d{1,2}[:.]\d{2}([:.]\d{2})?"
-    r"(\s?[AaPp]\.?\s?[Mm]\.?)?(\]|\s+[-–])\s*(?P<message>.*)"
+    r"[\u200e\u200f]?\[?(?P<day>\d{1,4}[./-] ?\d{1,2}[./-] ?\d{1,4})\.?,?\s+"
+    r"([^\W\d]{1,4}\.?\s+)?([^\x00-\x7f]{1,4}\s?)?\d{1,2}[:.]\d{2}([:.]\d{2})?(\s?([AaPp]\.?\s?[Mm]\.?|Uhr|[^\x00-\x7f]{1,6}))?"
+    r"(\]|\s+[-–]|,\s)\s*(?P<message>.*)"
 )
-"""The time before a message of WhatsApp, on Android or iOS."""
+"""The time before a message of WhatsApp, on Android or iOS, in the forms of many languages."""
+_HEAD = re.compile(
+    r"\[(?P<day>\d{1,4}[./-](\d{1,2}|[A-Za-z]{3})[./-]\d{2,4}),? \d{1,2}:\d{2}(:\d{2})?(\s?[AaPp][Mm])?\] "
+    r"(?P<who>\S.{0,39})"
+)
+"""The time and the speaker in a line above a message, as Discord is exported."""
 _IRC = re.compile(r"(?:\S+\s+)?\[?\d{1,2}:\d{2}(?::\d{2})?\]?\s+<[ @+%&~]?([^<>\s]+)>\s+(.*)")
 
 
@@ -47,6 +54,8 @@ def find_kind(lines: Sequence[str]) -> str | None:
         return None
     if sum(END_OF_UTTERANCE in line for line in filled) > 0.5 * len(filled):
         return "eou"
+    if _are_headed(filled):
+        return "headed"
     stamped = [match["message"] for line in filled if (match := _STAMP.fullmatch(line))]
     if _STAMP.fullmatch(filled[0]) and len(stamped) > 0.3 * len(filled):
         return "whatsapp" if sum(_SPOKEN.fullmatch(text) is not None for text in stamped) > 0.5 * len(stamped) else None
@@ -67,6 +76,27 @@ def _are_spoken(filled: Sequence[str]) -> bool:
         return False
     changes = sum(a != b for a, b in pairwise(found))
     return 2 <= len(set(found)) <= max(2, len(found) // 4) and changes >= 0.3 * len(found)
+
+
+def _are_headed(filled: Sequence[str]) -> bool:
+    """Whether messages follow lines with their time and speaker."""
+    heads = [_HEAD.fullmatch(line) is not None for line in filled]
+    return sum(heads) > 2 and sum(heads) > 0.2 * len(heads) and not any(a and b for a, b in pairwise(heads))
+
+
+def are_tabbed(lines: Sequence[str]) -> bool:
+    """Whether lines are ``speaker<TAB>turn`` with a blank line between dialogues, whose speakers take turns."""
+    groups = (list(block) for is_filled, block in groupby(lines, key=lambda line: bool(line.strip())) if is_filled)
+    blocks = [[line.split("\t") for line in block] for block in groups]
+    blocks = blocks[:-1] if len(blocks) > 2 else blocks  # the sample may end inside a dialogue
+    rows = [row for block in blocks for row in block]
+    if len(blocks) < 3 or min(map(len, blocks)) < 2 or any(len(row) != 2 or not row[0].strip() for row in rows):
+        return False
+    names = [row[0].strip() for row in rows]
+    changes = [a[0] != b[0] for block in blocks for a, b in pairwise(block)]
+    few = 2 <= len(set(names)) <= max(2, len(names) // 4)
+    wordy = sum(len(row[1].split()) > 1 for row in rows) > 0.5 * len(rows)
+    return few and wordy and all(map(may_be_speaker, names)) and sum(changes) >= 0.9 * len(changes)
 
 
 def may_be_speaker(name: str) -> bool:
@@ -93,7 +123,10 @@ def read(path: Path, kind: str | None = None, encoding: str | None = None) -> It
     """
     if kind is None:
         with open_text(path, encoding, keep_nuls=True) as lines:
-            kind = find_kind([line for _, line in islice(lines, _SAMPLE)]) or "turns"
+            sample = list(islice(lines, _SAMPLE))
+        kind = find_kind([line for _, line in sample]) or "turns"
+        if kind == "spoken" and _are_apart(sample):
+            kind = "apart"
     with open_text(path, encoding, keep_nuls=True) as lines:
         for block in _blocks(lines, kind):
             location = SourceLocation(str(path), block[0][0])
@@ -109,6 +142,12 @@ def read(path: Path, kind: str | None = None, encoding: str | None = None) -> It
             )
 
 
+def _are_apart(lines: Sequence[tuple[int, str]]) -> bool:
+    """Whether each turn has a blank line after it, as in a play, so that blank lines do not separate dialogues."""
+    blocks = list(_blocks(lines, "spoken"))
+    return len(blocks) > 2 and all(len(_parse_spoken(block)[0]) == 1 for block in blocks)
+
+
 _Block = list[tuple[int, str]]
 _Parsed = tuple[list[str], list[str], str | None]
 
@@ -118,14 +157,14 @@ def _blocks(lines: Iterable[tuple[int, str]], kind: str) -> Iterator[_Block]:
     block: _Block = []
     day = None
     for number, line in lines:
-        stamped = _STAMP.fullmatch(line) if kind == "whatsapp" else None
+        stamped = _STAMP.fullmatch(line) if kind == "whatsapp" else _HEAD.fullmatch(line) if kind == "headed" else None
         if block and stamped is not None and stamped["day"] != day:
             yield block
             block = []
         day = stamped["day"] if stamped is not None else day
         if line.strip():
             block.append((number, line))
-        if block and (kind == "eou" or (not line.strip() and kind != "whatsapp")):
+        if block and (kind == "eou" or (not line.strip() and kind not in ("whatsapp", "headed", "apart"))):
             yield block
             block = []
     if block:
@@ -139,10 +178,12 @@ def _parse(block: _Block, kind: str) -> _Parsed:
         return [part for part in parts if part], [], None
     if kind == "whatsapp":
         return _parse_whatsapp(block)
+    if kind == "headed":
+        return _parse_headed(block)
     if kind == "irc":
         said = [match for _, line in block if (match := _IRC.fullmatch(line))]
         return [" ".join(one[2].split()) for one in said], [one[1] for one in said], None
-    return _parse_spoken(block) if kind == "spoken" else _parse_turns(block)
+    return _parse_spoken(block) if kind in ("spoken", "apart") else _parse_turns(block)
 
 
 def _parse_spoken(block: _Block) -> _Parsed:
@@ -155,6 +196,19 @@ def _parse_spoken(block: _Block) -> _Parsed:
         else:
             turns[-1] += f" {line}"
     return [" ".join(turn.split()) for turn in turns], speakers, None
+
+
+def _parse_headed(block: _Block) -> _Parsed:
+    """The lines below each line with a time and a speaker. Lines above the first are not a turn."""
+    turns, speakers = list[list[str]](), list[str]()
+    for _, line in block:
+        if (head := _HEAD.fullmatch(line)) is not None:
+            speakers.append(head["who"].strip())
+            turns.append([])
+        elif turns:
+            turns[-1].append(line)
+    said = [(" ".join(" ".join(lines).split()), who) for lines, who in zip(turns, speakers, strict=True)]
+    return [text for text, _ in said if text], [who for text, who in said if text], None
 
 
 def _parse_whatsapp(block: _Block) -> _Parsed:

@@ -16,7 +16,7 @@ from catena.data.readers.line_records import PREFIX
 from catena.data.readers.sample import DetectedFormat, Sample, list_names, unknown
 from catena.data.roles import TAG_COLUMNS, WORD_COLUMNS, ColumnChoice
 from catena.data.schemes import describe_scheme
-from catena.data.values import is_wordy
+from catena.data.values import is_quantity, is_wordy
 
 _CONLLU_ID = re.compile(r"[0-9]+([-.][0-9]+)?")
 _NODE = re.compile(r"\([^\s()]+[ \t]+[^\s()]+\)")
@@ -57,11 +57,12 @@ def _all_or(n: int, total: int) -> str:
 
 def brackets_rule(sample: Sample) -> DetectedFormat | None:
     """Trees in brackets, even if a bracket is missing. Numbers as labels are classes, as in SST."""
-    if not sample.filled[0].lstrip().startswith("("):
+    lines = [line for line in sample.filled if not line.startswith(("%", "#", ";", "*x*"))]
+    if not lines or not lines[0].lstrip().startswith("("):
         return None
     depth, nodes, unbalanced = 0, 0, False
     labels: Counter[str] = Counter()
-    for line in sample.filled:
+    for line in lines:
         for part in re.findall(r"[()]|[^()]+", line):
             if part in "()":
                 depth += 1 if part == "(" else -1
@@ -72,8 +73,8 @@ def brackets_rule(sample: Sample) -> DetectedFormat | None:
         nodes += len(_NODE.findall(line))
         labels.update(re.findall(r"\(\s*([^\s()]+)", line))
     unbalanced |= depth != 0 and sample.whole
-    opening = sum(line.lstrip().startswith("(") for line in sample.filled)
-    if not nodes or (unbalanced and (nodes < len(sample.filled) or opening < 0.9 * len(sample.filled))):
+    opening = sum(line.lstrip().startswith("(") for line in lines)
+    if not nodes or (unbalanced and (nodes < len(lines) or opening < 0.9 * len(lines))):
         return None
     why = f"trees in brackets, with {nodes:,} nodes (TAG word) in the sample"
     why += ", which are not balanced" if unbalanced else ""
@@ -97,9 +98,21 @@ def columns_rule(sample: Sample) -> DetectedFormat | None:
     tags = Counter(row[-1] for row in good)
     scheme = describe_scheme(tags)
     breaks = _inner_breaks(sample.lines)
-    if not named and not _look_like_tags(tags, len(good), scheme, breaks, spaced):
+    first = describe_scheme(row[0] for row in good) if scheme is None and len({row[0] for row in good}) > 1 else None
+    heads = _head_column([[column_fields(line, separator) for line in block] for block in _blocks(sample.lines)], width)
+    if not named and not (breaks and first) and not _look_like_tags(tags, len(good), scheme, breaks, spaced):
         return None
-    if scheme is None and (first := describe_scheme(row[0] for row in good)) and len({row[0] for row in good}) > 1:
+    if heads is not None:
+        why = (
+            f"{sample.path} has the heads of words in column {heads}, so that its sentences are dependency trees, and "
+        )
+        why += (
+            "not the ten columns of CoNLL-U. To learn trees, convert it to CoNLL-U; to learn tags, use 'catena train "
+        )
+        return DetectedFormat(
+            "columns", f"{why}tag {sample.path} --tags-column {heads - 1}'.", {"separator": separator}
+        )
+    if first is not None:
         why = f"{sample.path} has {first} tags in its first column and words in its last. Pass --text-column "
         return DetectedFormat("columns", f"{why}{width - 1} --tags-column 0.", {"separator": separator})
     if len(tags) == 1 and (others := _tag_columns(good, word)):
@@ -125,6 +138,23 @@ def are_numbered(sentences: Sequence[Sequence[Sequence[str]]]) -> bool:
         return False
     good = sum(all(row[0] == str(int(start) + i) for i, row in enumerate(rows)) for rows in sentences)
     return good >= 0.9 * len(sentences)
+
+
+def _head_column(blocks: Sequence[Sequence[Sequence[str]]], width: int) -> int | None:
+    """The column with the numbers of the heads of words, where 0 is the root; None if there is none."""
+    full = [block for block in blocks if len(block) > 1 and all(len(row) == width for row in block)]
+    for j in range(1, width) if len(full) > 1 else ():
+        numbers = [[int(row[j]) for row in block if row[j].isdecimal()] for block in full]
+        long = [own for own, block in zip(numbers, full, strict=True) if len(block) > 3 and 2 * len(own) > len(block)]
+        trees = sum(0 in own and max(own) > 1 and own != list(range(len(own))) for own in long)
+        if trees > 1 and trees >= 0.9 * sum(len(block) > 3 for block in full):
+            return j
+    return None
+
+
+def begin_with_comments(blocks: Sequence[Sequence[str]]) -> bool:
+    """Whether the first line of every block of lines is a comment, such as ``# id 7``, even if it looks like a row."""
+    return len(blocks) > 1 and all(len(block) > 1 and re.match(r"# \S", block[0]) for block in blocks)
 
 
 def _tag_columns(rows: Sequence[Sequence[str]], word: int) -> list[int]:
@@ -159,7 +189,7 @@ def has_tagged_words(sample: Sample, delimiter: str = "\t") -> bool:
         return True
     if len(tags) < 2:
         return False
-    if describe_scheme(tags) is not None:
+    if describe_scheme(tags) is not None or describe_scheme(row[0].strip() for row in rows) is not None:
         return True
     single = all(" " not in row[0].strip() and " " not in row[-1].strip() for row in rows)
     mixed = sum(len({row[-1] for row in block}) > 1 for block in blocks)
@@ -201,6 +231,9 @@ def _inner_breaks(lines: Sequence[str]) -> int:
 def _column_rows(sample: Sample) -> tuple[list[list[str]], str]:
     """The rows of a column file, without ``-DOCSTART-`` and comments, and the separator."""
     lines = [line for line in sample.filled if not line.startswith("-DOCSTART-")]
+    groups = groupby(sample.lines, key=lambda line: bool(line.strip()))
+    if begin_with_comments([list(block) for filled, block in groups if filled]):
+        lines = [line for line in lines if not line.startswith("# ")]
     plain = [line for line in lines if not line.startswith("#")]
     if not plain:
         return [], "blank"
@@ -267,6 +300,11 @@ def first_word_rule(sample: Sample) -> DetectedFormat | None:
             f"turn in a line without a number, and a blank line after each dialogue, or pass --input-format text to "
             f"read each line as a text."
         )
+    decimals = [word for word in first if re.fullmatch(r"[-+]?[0-9]+[.,][0-9]+", word)]
+    if sample.most(len(decimals)) and is_quantity(decimals) and is_wordy(lines) and not _count_up(decimals):
+        why = f"value = the number before each text, which has {len(set(decimals)):,} different values: a quantity"
+        columns = {"text": ColumnChoice(("text",)), "value": ColumnChoice(("label",))}
+        return DetectedFormat("first-word", why, {}, "regress", columns)
     good = [word for word in first if _NUMERIC.fullmatch(word)]
     labels = set(good)
     counts_up = len(lines) > 1 and good[:20] == [str(n + 1) for n in range(len(good[:20]))]
@@ -278,6 +316,12 @@ def first_word_rule(sample: Sample) -> DetectedFormat | None:
         return None
     why = f"label = first word of each line ({_labels(labels)})"
     return DetectedFormat("first-word", why, {"numeric": True}, task="classify")
+
+
+def _count_up(numbers: Sequence[str]) -> bool:
+    """Whether numbers grow from line to line, as those of sections, versions or times do."""
+    values = [float(number.replace(",", ".")) for number in numbers]
+    return values == sorted(values)
 
 
 _PHONEMES = re.compile(r"\S+( +|\t)[A-Z]{1,3}[0-2]?(\s+[A-Z]{1,3}[0-2]?)*(\s+#.*)?")
@@ -324,10 +368,14 @@ def dialogue_rule(sample: Sample) -> DetectedFormat | None:
     kind = dialogue_lines.find_kind(sample.lines)
     said = {
         "eou": "a dialogue in each line, with __eou__ after each turn",
-        "whatsapp": "a chat that was exported from WhatsApp",
+        "whatsapp": "a chat that was exported from WhatsApp, a dialogue for each day",
         "irc": "a log of a channel of IRC",
+        "headed": "messages below the time and the speaker, as Discord is exported",
         "spoken": "turns after the name of the speaker and a colon",
     }
+    if kind is None and dialogue_lines.are_tabbed(sample.lines):
+        why = "turns after the name of the speaker and a tab, with blank lines between dialogues"
+        return DetectedFormat("dialogue", why, {"kind": "turns"}, task="converse")
     if kind is None:
         return None
     return DetectedFormat("dialogue", said[kind], {"kind": kind}, task="converse")
@@ -351,6 +399,11 @@ def text_rule(sample: Sample) -> DetectedFormat:
         )
     words = first_words(sample.all_filled)
     hint = ""
+    if words and all(re.search(r"[^\W\d_]", word) and re.search(r"^[#@_]|\w[:#_=|]\w", word) for word in words):
+        return unknown(
+            f"{sample.path} has lines that begin with one of {len(words)} words like labels, {list_names(words, 4)}. "
+            f"Pass --input-format first-word if they are labels, or --input-format text if they are a part of the text."
+        )
     if words:
         hint = f"; if its first words ({list_names(words, 4)}) are labels, pass --input-format first-word"
     return DetectedFormat("text", f"plain text, one text in each line{hint}", task="lm")

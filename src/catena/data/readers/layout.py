@@ -9,20 +9,22 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from catena.data.pairing import is_above_sentences
-from catena.data.readers.delimited import Fields, TableLayout, split_records
+from catena.data.readers.delimited import Fields, TableLayout, named_delimiter, split_records
 from catena.data.roles import MISSING, known_roles, may_name_pair, names_pair, names_texts_and_ids
-from catena.data.values import is_date, is_number, is_wordy, mean_words, strings
+from catena.data.values import SENTENCE, is_date, is_number, is_wordy, mean_words, strings
 
 _Lines = Sequence[tuple[int, str]]
 
 MAX_TITLE_LINES = 10
 """Maximum number of lines above a header."""
-_SEPARATOR_LINE = re.compile(r'\ufeff?"?sep=(.)"?[ \r]*', re.IGNORECASE)
 _LONG_NAME = 40
 _FEW_ROWS = 5
 """Number of rows below which the type of a column shows little."""
+_MANY_ROWS = 10
+"""Number of records from which a table without a header and without quotes differs enough from texts with commas."""
 _WIDE = " ||| "
 
 
@@ -52,6 +54,17 @@ class TableCandidate:
         even = sum(len(record.values) == width and record.note is None for record in filled)
         return even / len(filled) if filled else 0.0
 
+    @cached_property
+    def has_labels(self) -> bool:
+        """Whether all records have the same number of fields, and one has few different words next to a text."""
+        rows = [[value.strip() for value in record.values] for record in self.filled]
+        if self.evenness < 1 or len(rows) < _MANY_ROWS:
+            return False
+        columns = list(zip(*rows, strict=True))
+        labels = [own for own in columns if all(own) and not any(re.search(r"[\s,;|]", value) for value in own)]
+        few = any(2 <= len(set(own)) <= 0.2 * len(own) and not is_date(own) for own in labels)
+        return few and any(mean_words(own) >= SENTENCE for own in columns)
+
 
 def find_layout(lines: _Lines, kind: str, complete: bool = True, named: Collection[str] = ()) -> TableCandidate | None:
     """The layout of the table that a sample of lines is, or None if there is no delimiter.
@@ -74,6 +87,7 @@ def find_layout(lines: _Lines, kind: str, complete: bool = True, named: Collecti
             one.evenness > 0.5,
             _has_known_names(one),
             round(one.evenness, 2),
+            one.has_labels,
             not kind and one.layout.delimiter not in (",", ";"),  # which texts have too
         ),
     )
@@ -84,12 +98,6 @@ def _without_separator_line(lines: _Lines) -> tuple[_Lines, str | None]:
     """The lines without ``sep=;``, which Excel reads, and its delimiter."""
     delimiter = named_delimiter(lines[0][1]) if lines else None
     return (lines, None) if delimiter is None else (lines[1:], delimiter)
-
-
-def named_delimiter(line: str) -> str | None:
-    """The delimiter that a first line ``sep=;`` names, or None."""
-    match = _SEPARATOR_LINE.fullmatch(line)
-    return match[1] if match else None
 
 
 def _layouts(lines: _Lines, kind: str, delimiter: str | None) -> Iterator[TableLayout]:
@@ -109,7 +117,7 @@ def _layouts(lines: _Lines, kind: str, delimiter: str | None) -> Iterator[TableL
             yield TableLayout(one)
         if '\\"' in text:
             yield TableLayout(one, escape="\\")
-        if re.search(rf"(?m)^'.*'{re.escape(one)}'", text):
+        if re.search(rf"(?m)(^|{re.escape(one)})'([^'\n]|'')*'({re.escape(one)}|$)", text):
             yield TableLayout(one, "'")
             yield TableLayout(one, "'", "\\")
     if kind != "tsv" and _is_quoted_by_blanks(lines):
@@ -205,6 +213,13 @@ def _unique(names: Sequence[str]) -> tuple[str, ...]:
         fresh = name or str(number)
         found.append(fresh if fresh not in found else f"{fresh}.{number}")
     return tuple(found)
+
+
+def repeated_names(names: Sequence[str]) -> list[str | None]:
+    """For each column, the name that an earlier column also has in the file, or None."""
+    ends = (f".{number}" for number in range(1, len(names) + 1))
+    bare = [name.removesuffix(end) if name.endswith(end) else "" for name, end in zip(names, ends, strict=True)]
+    return [one if one in names[:i] else None for i, one in enumerate(bare)]
 
 
 def _find_named(found: TableCandidate, named: Collection[str]) -> int | None:

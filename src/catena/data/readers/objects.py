@@ -14,8 +14,16 @@ from typing import Any
 
 from catena.data.examples import SourceLocation
 from catena.data.files import bad_line, open_text, shorten
+from catena.data.readers.annotations import (
+    are_messages,
+    is_said,
+    name_label,
+    normalize,
+    of_list,
+    without_annotation,
+)
 from catena.data.readers.delimited import EMPTY, REJECTED, Row
-from catena.data.roles import TURN_COLUMNS, known_roles
+from catena.data.roles import LABEL_COLUMNS, SPEAKER_KEYS, TEXT_COLUMNS, TURN_COLUMNS, find_column, known_roles
 from catena.errors import FormatError
 
 _GAP = re.compile(r"[\s,]*")
@@ -55,7 +63,8 @@ def read_lines(path: Path, encoding: str | None = None) -> Iterator[Row]:
             elif (record := parse_object(line)) is None:
                 yield Row(location, {}, line, "without a complete JSON object", damaged=True)
             else:
-                yield Row(location, flatten(record), line, _problem(record))
+                values = flatten(normalize(record))
+                yield Row(location, values, line, _problem(record), short=without_annotation(record))
 
 
 def _problem(record: Mapping[str, Any]) -> str | None:
@@ -71,6 +80,8 @@ def parse_object(line: str) -> dict[str, Any] | None:
             found = json.loads(text)
         except (ValueError, RecursionError):
             continue
+        if isinstance(found, list):
+            return of_list(found)
         return {"text": found} if isinstance(found, str) else found if isinstance(found, dict) else None
     return None
 
@@ -100,9 +111,12 @@ def read_document(path: Path, encoding: str | None = None) -> Iterator[Row]:
     records = find_records(text, path)[1]
     if len({number for number, _ in records}) < len(records):  # several records in a line
         records = [(i, record) for i, (_, record) in enumerate(records, start=1)]
-    for number, record in records:
+    normal = [normalize(record) for _, record in records]
+    name_label(normal)
+    for (number, record), values in zip(records, normal, strict=True):
         raw = json.dumps(record, ensure_ascii=False)[:1000]
-        yield Row(SourceLocation(str(path), number), flatten(record), raw, _problem(record))
+        location, missing = SourceLocation(str(path), number), without_annotation(record)
+        yield Row(location, flatten(values), raw, _problem(record), short=missing)
 
 
 def find_records(text: str, path: Path) -> tuple[str, list[tuple[int, dict[str, Any]]]]:
@@ -121,7 +135,11 @@ def find_records(text: str, path: Path) -> tuple[str, list[tuple[int, dict[str, 
             path, number, line, f"is not valid JSON ({getattr(error, 'msg', error)})", "Correct it."
         ) from None
     if isinstance(document, list):
-        return "an array of records", _items(text, start, path)
+        if (questions := _squad({"data": document}, text, start, path)) is not None:
+            return questions
+        if are_messages(document):
+            return "one dialogue", [(1 + text.count("\n", 0, start), {"messages": list(filter(is_said, document))})]
+        return "an array of records", _items(text, start, path, are_turns=_are_dialogues(document))
     if not isinstance(document, dict):
         raise FormatError(f"{path} must be an array of JSON objects, got {shorten(text, 40)}. Write one per record.")
     for reader in (_dialogue, _squad, _pandas_table, _nested_array, _single):
@@ -135,9 +153,16 @@ def find_records(text: str, path: Path) -> tuple[str, list[tuple[int, dict[str, 
 
 
 _Found = tuple[str, list[tuple[int, dict[str, Any]]]]
+_Keys = tuple[str, ...]
 
 
-def _items(text: str, start: int, path: Path) -> list[tuple[int, dict[str, Any]]]:
+def _are_dialogues(document: Sequence[Any]) -> bool:
+    """Whether an array has lists of texts of different lengths, which are dialogues rather than rows."""
+    are_lists = all(isinstance(item, list) and all(isinstance(one, str) for one in item) for item in document)
+    return are_lists and len({len(item) for item in document}) > 1
+
+
+def _items(text: str, start: int, path: Path, *, are_turns: bool = False) -> list[tuple[int, dict[str, Any]]]:
     """The records of the array that begins at ``start``, with their lines. A row may be an array of values."""
     decoder = json.JSONDecoder()
     found: list[tuple[int, dict[str, Any]]] = []
@@ -152,6 +177,8 @@ def _items(text: str, start: int, path: Path) -> list[tuple[int, dict[str, Any]]
         item, at = decoder.raw_decode(text, at)
         if isinstance(item, str):
             item = {"text": item}
+        if isinstance(item, list):
+            item = {"turns": item} if are_turns else of_list(item) or item
         if _is_row(item):
             if names is None and len(known_roles(list(map(str, item)))) > 1:
                 names = list(map(str, item))
@@ -200,26 +227,50 @@ def _is_table(value: Any) -> bool:
 
 def _nested_array(document: Mapping[str, Any], text: str, start: int, path: Path) -> _Found | None:
     """The longest array of objects inside an object, wherever it is nested."""
-    best: tuple[int, str, int] | None = None
-    forms: dict[tuple[str, ...], list[str]] = {}
-    waiting = [("", start, 1)]
+    sizes: dict[_Keys, tuple[int, int]] = {}
+    forms: dict[tuple[object, ...], list[_Keys]] = {}
+    waiting: list[tuple[_Keys, int]] = [((), start)]
     while waiting:
-        prefix, at, depth = waiting.pop()
+        parents, at = waiting.pop(0)
         for key, begin, value in _entries(text, at):
             if _is_records(value) or _is_table(value):
-                forms.setdefault((prefix, *value[0]) if _is_records(value) else (prefix,), []).append(prefix + key)
-                best = max(best or (0, "", 0), (len(value), prefix + key, begin), key=lambda found: found[0])
-            elif isinstance(value, dict) and depth < _MAX_DEPTH:
-                waiting.append((f"{prefix}{key}.", begin, depth + 1))
-    if best is None:
-        return None
-    alike = next(keys for keys in forms.values() if best[1] in keys)
+                sizes[(*parents, key)] = (len(value), begin)
+                names = tuple(value[0]) if _is_records(value) else ()
+                for form in ((parents, *names), (key, *names)):  # next to each other, or of the same name
+                    forms.setdefault(form, []).append((*parents, key))
+            elif isinstance(value, dict) and len(parents) + 1 < _MAX_DEPTH:
+                waiting.append(((*parents, key), begin))
+    if not sizes:
+        return _nested_columns(document, text, start, path)
+    best = max(sizes, key=lambda keys: sizes[keys][0])
+    alike = max((keys for keys in forms.values() if best in keys), key=len)
     if len(alike) > 1:
-        raise SeveralTablesError(
-            f"{path} has records under {' and '.join(map(repr, alike[:4]))}. Write each of them to a file, as in "
-            f"'jq .{alike[0]} {path.name} > {alike[0]}.json', and pass one for training and others as --dev and --test."
-        )
-    return f"an object with an array of objects under {best[1]!r}", _items(text, best[2], path)
+        raise _several_tables(path, [keys for keys in sizes if keys in alike])
+    return f"an object with an array of objects under {'.'.join(best)!r}", _items(text, sizes[best][1], path)
+
+
+def _nested_columns(document: Mapping[str, Any], text: str, start: int, path: Path) -> _Found | None:
+    """The only table by columns under a key: ``{"train": {"text": […], "label": […]}}``."""
+    tables = {
+        key: _pandas_table(value, text, start, path) for key, value in document.items() if isinstance(value, dict)
+    }
+    found = {key: table for key, table in tables.items() if table is not None}
+    if len(found) > 1:
+        raise _several_tables(path, [(key,) for key in found])
+    return next(iter(found.values()), None)
+
+
+def _several_tables(path: Path, found: Sequence[_Keys]) -> SeveralTablesError:
+    names = [".".join(keys) for keys in found]
+    shown = " and ".join(map(repr, names[:4])) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+    at = "".join(f".{key}" if key.isidentifier() else f"[{json.dumps(key)}]" for key in found[0])
+    at = at if at.startswith(".") else f".{at}"
+    at = at if re.fullmatch(r"[\w.]+", at) else f"'{at}'"
+    file = re.sub(r"\W+", "_", names[0])
+    return SeveralTablesError(
+        f"{path} has records under {shown}. Write each of them to a file, as in "
+        f'"jq {at} {path.name} > {file}.json", and pass one for training and others as --dev and --test.'
+    )
 
 
 def _pandas_table(document: Mapping[str, Any], text: str, start: int, path: Path) -> _Found | None:
@@ -232,7 +283,8 @@ def _pandas_table(document: Mapping[str, Any], text: str, start: int, path: Path
             records: Sequence[dict[str, Any]] = [dict(zip(names, row, strict=True)) for row in rows]
             return "a table of pandas (orient='split')", list(enumerate(records, start=1))
     if len(values) > 1 and all(isinstance(value, dict) and value.keys() == values[0].keys() for value in values):
-        if any(isinstance(inner, dict) for inner in values[0].values()) or not values[0]:
+        inside = values[0].values()
+        if not inside or any(isinstance(one, dict) or _is_records(one) or _is_table(one) for one in inside):
             return None
         keys = list(values[0])
         if not all(re.fullmatch(r"-?\d+", key) for key in keys):  # {index: {column: value}}
@@ -248,9 +300,18 @@ def _pandas_table(document: Mapping[str, Any], text: str, start: int, path: Path
 
 def _dialogue(document: Mapping[str, Any], text: str, start: int, path: Path) -> _Found | None:
     """One dialogue, whose turns are not records."""
-    if not any(isinstance(document.get(name), list) for name in TURN_COLUMNS):
+    if not any(isinstance(document.get(name), list) and not _are_labeled(document[name]) for name in TURN_COLUMNS):
         return None
     return "one dialogue", [(1 + text.count("\n", 0, start), dict(document))]
+
+
+def _are_labeled(turns: Sequence[Any]) -> bool:
+    """Whether what may be turns are labeled texts of nobody: ``utterances`` with a text and an intent."""
+    if not _is_records(turns):
+        return False
+    names = list(turns[0])
+    has_both = find_column(names, TEXT_COLUMNS, exact=True) and find_column(names, LABEL_COLUMNS, exact=True)
+    return bool(has_both) and set(SPEAKER_KEYS).isdisjoint(names)
 
 
 def _single(document: Mapping[str, Any], text: str, start: int, path: Path) -> _Found | None:

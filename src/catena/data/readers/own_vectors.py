@@ -4,6 +4,8 @@
     buckets  float32 (n, d)     ends    the end of each word in them      counts   the count of each word
 
 ``buckets`` are rows of character n-grams, if any. The metadata has their lengths.
+
+Tested in tests/data/readers/test_fasttext_vectors.py and tests/data/test_vectors.py.
 """
 
 from __future__ import annotations

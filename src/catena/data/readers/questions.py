@@ -227,10 +227,10 @@ def _answers(answers: Any, starts: Any, location: SourceLocation) -> Iterator[tu
             start = thing.get(find_column(list(thing), START_KEYS, exact=True) or "")
             thing = thing.get("text")
         if not isinstance(thing, str) or (start is not None and type(start) is not int):
+            got = shorten(repr(thing if start is None else (thing, start)), 60)
             raise FormatError(
-                f"An answer of {location} must be a text with an integer start, got "
-                f"{shorten(repr((thing, start)), 60)}. "
-                'Write {"text": "…", "start": 0}.'
+                f"An answer of {location} must be a text with an integer start, got {got}. Write "
+                '{"text": "…", "start": 0}, or name another task, such as \'catena train classify\'.'
             )
         yield thing, start
 

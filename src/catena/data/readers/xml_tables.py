@@ -1,4 +1,4 @@
-"""Tables in XML: the first sheet of an Excel workbook (``.xlsx``), and translation memories (TMX).
+"""Tables in XML: a sheet of an Excel workbook (``.xlsx``), and translation memories (TMX).
 
 A workbook is a zip archive of XML files: the strings, which cells refer to by number, and a file for each sheet. A
 translation memory has segments with their translations, one column for each language.
@@ -11,12 +11,14 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from xml.etree import ElementTree
 
 from catena.data.examples import SourceLocation
 from catena.data.files import open_bytes, reading_errors
 from catena.data.readers.delimited import EMPTY, Fields, Row
+from catena.data.roles import known_roles
 from catena.errors import CatenaError, FormatError
 from catena.files import local_copy
 
@@ -24,6 +26,8 @@ _MAIN = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 _RELATION = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
 _PARTS = "xl/workbook.xml", "xl/_rels/workbook.xml.rels", "xl/sharedStrings.xml"
 _MAX_COLUMNS = 16_384
+_HEAD_ROWS = 12
+"""Number of rows of each sheet that show whether it has the data."""
 _DAMAGE = (ElementTree.ParseError, zipfile.BadZipFile, zlib.error)
 
 
@@ -37,25 +41,48 @@ def is_workbook(path: Path) -> bool:
 
 
 def read_records(path: Path) -> Iterator[Fields]:
-    """The rows of the first sheet that are not empty; the line is the number of the row."""
+    """The rows of the sheet with the data that are not empty; the line is the number of the row."""
     with _open_archive(path) as archive:
         strings = _shared_strings(archive)
-        with archive.open(_first_sheet(archive)[1]) as sheet:
-            number = 0
-            for _, row in ElementTree.iterparse(sheet):
-                if row.tag != f"{_MAIN}row":
-                    continue
-                number = int(row.get("r", number + 1))
-                values = _values(row, strings)
-                if any(values):
-                    yield Fields(number, values, "\t".join(values))
-                row.clear()
+        files = _sheet_files(archive)
+        yield from _rows(archive, files[_choose(archive, list(files), files, strings)], strings)
+
+
+def _rows(archive: zipfile.ZipFile, file: str, strings: list[str]) -> Iterator[Fields]:
+    with archive.open(file) as sheet:
+        number = 0
+        for _, row in ElementTree.iterparse(sheet):
+            if row.tag != f"{_MAIN}row":
+                continue
+            number = int(row.get("r", number + 1))
+            values = _values(row, strings)
+            if any(values):
+                yield Fields(number, values, "\t".join(values))
+            row.clear()
 
 
 def sheet_names(path: Path) -> list[str]:
-    """The names of all sheets."""
+    """The names of all sheets, the one that is read first."""
     with _open_archive(path) as archive:
-        return [sheet.get("name", "") for sheet in _sheets(archive)]
+        files = _sheet_files(archive)
+        names = list(files)
+        chosen = _choose(archive, names, files, _shared_strings(archive))
+        return [chosen, *(name for name in names if name != chosen)]
+
+
+def _choose(archive: zipfile.ZipFile, names: list[str], files: dict[str, str], strings: list[str]) -> str:
+    """The first sheet with common names of columns, or else with data: a workbook may begin with a cover or a chart."""
+    filled = []
+    for name in names if len(names) > 1 else ():
+        try:
+            rows = [row.values for row in islice(_rows(archive, files[name], strings), _HEAD_ROWS)]
+        except _DAMAGE:
+            continue
+        if any(len(known_roles(row)) > 1 for row in rows):
+            return name
+        if len(rows) > 1:
+            filled.append(name)
+    return filled[0] if filled else names[0]
 
 
 @contextmanager
@@ -80,13 +107,18 @@ def _sheets(archive: zipfile.ZipFile) -> list[ElementTree.Element]:
     return sheets
 
 
-def _first_sheet(archive: zipfile.ZipFile) -> tuple[str, str]:
-    """The name of the first sheet, and its file in the archive."""
-    sheet = _sheets(archive)[0]
+def _sheet_files(archive: zipfile.ZipFile) -> dict[str, str]:
+    """The file in the archive of each sheet, by its name. Charts have no rows and are left out."""
     relations = ElementTree.fromstring(archive.read(_PARTS[1]))
     targets = {relation.get("Id"): relation.get("Target", "") for relation in relations}
-    target = targets[sheet.get(_RELATION)]
-    return sheet.get("name", ""), target.removeprefix("/") if target.startswith("/") else f"xl/{target}"
+    found = {}
+    for sheet in _sheets(archive):
+        target = targets[sheet.get(_RELATION)]
+        if "worksheets" in target or len(targets) == 1:
+            found[sheet.get("name", "")] = target.removeprefix("/") if target.startswith("/") else f"xl/{target}"
+    if not found:
+        raise ValueError("there is no sheet with cells")
+    return found
 
 
 def _shared_strings(archive: zipfile.ZipFile) -> list[str]:

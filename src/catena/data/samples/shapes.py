@@ -3,6 +3,8 @@
 A picture of one shape has it in random color, size, position and rotation on a background of another color, with noise.
 A scene has one shape in its left half and one in its right half, and two captions: one names the left shape first and
 one the right shape. Everything is computed from a seed; nothing is stored.
+
+Tested in tests/data/test_media_samples.py and tests/tasks/caption/test_task.py.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import regex
 
 from catena.data.config import WhitespaceTokenizerConfig
-from catena.data.tokenizers.base import Tokenizer, cache_splits, word_rule
+from catena.data.tokenize import Tokenizer, cache_splits, word_rule
 
 _GRAPHEME = regex.compile(r"\X")
 BYTE_SYMBOLS = tuple(chr(b) if 0x21 <= b <= 0x7E else f"<0x{b:02X}>" for b in range(256))

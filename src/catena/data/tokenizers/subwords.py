@@ -18,7 +18,7 @@ import tokenizers
 from tokenizers import decoders, models, pre_tokenizers, trainers
 
 from catena.data.config import BpeTokenizerConfig, UnigramTokenizerConfig
-from catena.data.tokenizers.base import Tokenizer, text_rule
+from catena.data.tokenize import Tokenizer, text_rule
 from catena.errors import CheckpointError, DataError
 
 _TOKENIZER_FILE = "tokenizer.json"

@@ -15,7 +15,7 @@ import regex
 
 from catena.data.config import WordTokenizerConfig
 from catena.data.special_tokens import NAMES_IN_TEXT
-from catena.data.tokenizers.base import Tokenizer, cache_splits, word_rule
+from catena.data.tokenize import Tokenizer, cache_splits, word_rule
 
 _CLITIC = r"['’](?:s|re|ve|ll|d|m)"
 _CONTRACTED = regex.compile(rf"(?i)([\w'’‐‑-]+?)((?:n['’]t)?(?:{_CLITIC})*)")

@@ -1,1 +1,1 @@
-"""The pictures as plain Unicode text for a terminal."""
+"""The pictures as plain Unicode text for a terminal. Tested in tests/draw/terminal."""

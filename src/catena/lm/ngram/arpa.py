@@ -25,7 +25,8 @@ from typing import IO, cast
 import numpy as np
 
 from catena.data.files import bad_line, open_bytes, reading_errors
-from catena.data.vocabulary import PAD_SYMBOL, UNK, UNK_SYMBOL, Vocabulary
+from catena.data.special_tokens import BEGIN_SYMBOL, END_SYMBOL, PAD_SYMBOL, UNK_SYMBOL
+from catena.data.vocabulary import UNK, Vocabulary
 from catena.errors import DataError, FormatError
 from catena.kernels.ngram.cpu_arpa import (
     FEW_WORDS,
@@ -40,7 +41,7 @@ from catena.kernels.ngram.cpu_arpa import (
     written_lines,
 )  # fmt: skip
 from catena.kernels.ngram.cpu_text import KINDS
-from catena.lm.base import BEGIN_SYMBOL, END_SYMBOL, SPECIALS
+from catena.lm.base import SPECIALS
 from catena.lm.ngram.lexicon import Bytes, Lexicon
 from catena.lm.ngram.reading import pieces
 from catena.lm.ngram.trie import DoubleArray, IntegerArray, Trie

@@ -1,4 +1,7 @@
-"""Storage of large arrays: in memory, or in mapped files whose pages are released when they grow too large."""
+"""Storage of large arrays: in memory, or in mapped files whose pages are released when they grow too large.
+
+Tested in tests/lm/ngram/test_external.py.
+"""
 
 from __future__ import annotations
 

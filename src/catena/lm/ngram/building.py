@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catena.data.config import VocabularyConfig
+from catena.data.special_tokens import BEGIN_SYMBOL, END_SYMBOL
 from catena.data.vocabulary import Vocabulary
 from catena.errors import DataError, FormatError
-from catena.lm.base import BEGIN_SYMBOL, END_SYMBOL, non_text_ids
+from catena.lm.base import non_text_ids
 from catena.lm.ngram.array_storage import MappedSpace
 from catena.lm.ngram.counts import NgramCounts, check_order, count_ids
 from catena.lm.ngram.external import ExternalCounter, folder_for_runs

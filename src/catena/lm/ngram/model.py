@@ -23,10 +23,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from catena.data.config import VocabularyConfig
+from catena.data.special_tokens import BEGIN_SYMBOL, END_SYMBOL
 from catena.data.vocabulary import UNK, Vocabulary
 from catena.errors import DataError, ShapeError
 from catena.kernels.common.ops import as_int64_array
-from catena.lm.base import BEGIN_SYMBOL, END_SYMBOL, AutoregressiveLM
+from catena.lm.base import AutoregressiveLM
 from catena.lm.ngram.arpa import is_arpa, read_arpa, write_arpa
 from catena.lm.ngram.array_storage import MappedSpace
 from catena.lm.ngram.binary import load_binary, save_binary

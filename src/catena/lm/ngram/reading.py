@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from catena.data.encodings import HEAD, detect_encoding
-from catena.data.files import open_bytes, open_text, reading_errors
+from catena.data.files import HEAD, detect_encoding, open_bytes, open_text, reading_errors
 from catena.errors import DataError
 from catena.lm.ngram.lexicon import Bytes, encode_utf8
 

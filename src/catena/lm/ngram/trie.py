@@ -1,6 +1,8 @@
 """A back-off model as a sorted trie: the format of estimators, pruning and files.
 
 Nodes are n-grams in breadth-first order, those of one length sorted; see :mod:`catena.kernels.ngram.cpu_counts`.
+
+Tested in tests/lm/ngram/test_counts.py.
 """
 
 from __future__ import annotations

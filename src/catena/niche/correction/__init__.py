@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from catena.niche.correction.config import SpellingConfig as SpellingConfig
     from catena.niche.correction.error_model import ErrorModel as ErrorModel
     from catena.niche.correction.error_model import read_confusions as read_confusions
-    from catena.niche.correction.error_model import read_pairs as read_pairs
+    from catena.niche.correction.error_model import read_misspellings as read_misspellings
     from catena.niche.correction.index import DeleteIndex as DeleteIndex
     from catena.niche.correction.lattice import LatticeEdge as LatticeEdge
     from catena.niche.correction.lattice import LatticeSearch as LatticeSearch
@@ -29,7 +29,7 @@ __all__ = [
     "SpellingConfig",
     "TextCorrector",
     "read_confusions",
-    "read_pairs",
+    "read_misspellings",
     "read_words",
 ]
 
@@ -46,7 +46,7 @@ __getattr__, __dir__ = lazy_exports(
         "SpellingConfig": ".config",
         "TextCorrector": ".text",
         "read_confusions": ".error_model",
-        "read_pairs": ".error_model",
+        "read_misspellings": ".error_model",
         "read_words": ".text",
     },
 )

@@ -31,8 +31,10 @@ _OTHER_CASE = math.log(0.005)
 """The log-weight of a difference in capitals, as of *albet* for *Albert*."""
 _BLANK = math.log(0.0005)
 """The log-weight of a missing or an extra blank."""
-_NAME = 10.0
+_NAME = 30.0  # on WikiText-2's valid part: 10 changes more new names, 100 mends fewer misspelled ones
 """How much more often a new word with a capital letter within a sentence is correct, relative to others."""
+_KNOWN_IN_CAPITALS = 10.0
+"""How much more often a new word is correct if it is known with capitals, as from a title."""
 _LEAST = 1e-300
 """What a factor of 0 counts as where the text must have some probability."""
 _CACHE_SIZE = 1 << 16
@@ -130,7 +132,8 @@ class WordCandidates:
         """The log-weight of a token as it is."""
         if self.knows(token.text):
             return 0.0
-        return math.log(max(min(1.0, self.config.new_words * (_NAME if name else 1.0)), _LEAST))
+        factor = _NAME if name else _KNOWN_IN_CAPITALS if token.text.lower() in self._variants else 1.0
+        return math.log(max(self.config.new_words * factor, _LEAST))
 
     def _search(self, token: ObservedToken, name: bool) -> list[tuple[str, tuple[int, ...], float]]:
         """What else a token may have been meant to be, with its ids and log-weight."""
@@ -143,7 +146,7 @@ class WordCandidates:
         readings = [
             (text, factor + weight + score)
             for w, weight in zip(found.tolist(), weights.tolist(), strict=True)
-            if not known or self._index.words[w] != lower
+            if self._index.words[w] != lower  # a word keeps its capitalization
             for text, score in self._written(self._index.words[w], word).items()
         ]
         if not known and not name:

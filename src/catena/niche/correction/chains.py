@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from catena.data.tokenizers.base import Tokenizer
+from catena.data.tokenize import Tokenizer
 from catena.data.vocabulary import UNK, Vocabulary
 from catena.niche.correction.config import EditRates
 from catena.niche.correction.error_model import Confusions

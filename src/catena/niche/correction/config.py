@@ -1,4 +1,7 @@
-"""Options of correction: rates of errors, and how misspellings are corrected. Does not import torch."""
+"""Options of correction: rates of errors, and how misspellings are corrected. Does not import torch.
+
+Tested in tests/niche/correction/test_candidates.py and tests/niche/correction/test_spelling.py.
+"""
 
 from __future__ import annotations
 

@@ -183,7 +183,7 @@ def single_edit(wrong: str, right: str) -> tuple[int, str, str] | None:
     return None
 
 
-def read_pairs(path: Path) -> list[tuple[str, str]]:
+def read_misspellings(path: Path) -> list[tuple[str, str]]:
     """Read lines of a misspelled word, a tab and the correct word.
 
     Args:

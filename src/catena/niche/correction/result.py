@@ -1,4 +1,4 @@
-"""What a correction of a text returns."""
+"""What a correction of a text returns. Tested in tests/niche/correction/test_text.py and tests/cli/test_correct.py."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ import regex
 
 from catena.data.config import BaseWordTokenizerConfig
 from catena.data.files import open_text
-from catena.data.tokenizers.base import Tokenizer
+from catena.data.tokenize import Tokenizer
 from catena.data.vocabulary import UNK, Vocabulary
 from catena.errors import ConfigError
 from catena.lm.ngram.model import NgramModel

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from catena.niche.style.objective import Objective, StepLosses
 from catena.niche.style.random_filters import CENTER, DEVIATION
-from catena.training.eager_optimizers import without_compiler
+from catena.training.optimize import without_compiler
 from catena.training.quasi_newton import QuasiNewton
 
 OptimizerName = Literal["lbfgs", "adam"]

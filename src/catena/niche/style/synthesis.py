@@ -27,8 +27,7 @@ from catena.niche.style.objective import LossForm, LossWeights, Objective, StepL
 from catena.niche.style.pictures import PictureInput, open_picture, resize_picture, to_bytes, to_unit, write_picture
 from catena.niche.style.random_filters import RandomFilters
 from catena.niche.style.starts import TextureStart, make_noise, make_start
-from catena.training.device import choose_device
-from catena.training.interrupt import Interruption
+from catena.training.device import Interruption, choose_device
 
 ColorName = Literal["style", "luminance", "histogram"]
 StyleStart = Literal["content", "noise"]

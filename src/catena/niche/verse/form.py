@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from catena.data.files import open_text
-from catena.data.tokenizers.base import Tokenizer
+from catena.data.tokenize import Tokenizer
 from catena.data.vocabulary import UNK, Vocabulary
 from catena.errors import ConfigError, DataError, FormatError
 from catena.niche.verse.acceptor import ANY, Line, Verse

@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from catena.data.tokenizers.base import Tokenizer
+from catena.data.special_tokens import END_SYMBOL
+from catena.data.tokenize import Tokenizer
 from catena.data.vocabulary import UNK, Vocabulary
 from catena.errors import ConfigError, DataError, ImpossibleError
-from catena.lm.base import END_SYMBOL, AutoregressiveLM
+from catena.lm.base import AutoregressiveLM
 from catena.niche.verse.acceptor import ANY, Line, Verse
 from catena.niche.verse.form import PART
 from catena.niche.verse.prosody import Dictionary
@@ -210,7 +211,8 @@ class PoemGenerator:
         for letter, meters in sorted(letters.items(), key=lambda pair: (-len(pair[1]), pair[0])):
             n, usable = len(meters), dict[_Rhyme, list[tuple[str, float]]]()
             for rhyme, words in free.items():
-                fitting = [pair for pair in words if all(self._ends(pair[0], meter) for meter in set(meters))]
+                ends = [pair for pair in words if all(self._ends(pair[0], meter) for meter in set(meters))]
+                fitting = self._distinct(ends)
                 if len(fitting) >= n:
                     usable[rhyme] = fitting
             if not usable:
@@ -232,16 +234,23 @@ class PoemGenerator:
         )
 
     def _classes(self, nearness: Mapping[str, float]) -> dict[_Rhyme, list[tuple[str, float]]]:
-        """Words by rhyme, nearest first; of words with the same sound only the nearest."""
+        """Words by rhyme, nearest first."""
         found: dict[_Rhyme, list[tuple[str, float]]] = {}
-        sounds: set[tuple[str, ...]] = set()
         for word, near in sorted(nearness.items(), key=lambda pair: (-pair[1], pair[0])):
             rhyme = self.dictionary.rhyme(word)
-            same = {known.sounds for known in self.dictionary[word]}
-            if rhyme is not None and not same & sounds:
-                sounds |= same
+            if rhyme is not None:
                 found.setdefault(rhyme, []).append((word, near))
         return found
+
+    def _distinct(self, words: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
+        """Words whose consonants before the rhyme differ from those of every nearer word, so that each two rhyme."""
+        kept, onsets = [], set[tuple[str, ...]]()
+        for word, near in words:
+            before = {known.onset for known in self.dictionary[word]}
+            if not before & onsets:
+                onsets |= before
+                kept.append((word, near))
+        return kept
 
     # --- lines --------------------------------------------------------------------------------------------------------
 

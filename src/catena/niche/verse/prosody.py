@@ -6,7 +6,8 @@ Every vowel has a stress number: 1 for primary stress, 2 for secondary stress, 0
 - in a longer word, the primary stress must be on a strong syllable, an unstressed syllable next to a stress on a weak
   one, and every other syllable may be on either: "désperàte" may end an iamb.
 
-Two words rhyme if their sounds are equal from the last stressed vowel on, and differ before it.
+Two words rhyme if their sounds are equal from the last stressed vowel on, and the consonants right before it differ:
+night and delight, but not night and knight, or light and delight.
 """
 
 from __future__ import annotations
@@ -51,8 +52,20 @@ class Pronunciation:
     @cached_property
     def rhyme(self) -> tuple[str, ...]:
         """The phonemes from the last stressed vowel on; empty if no vowel is stressed."""
-        stressed = [i for i, sound in enumerate(self.sounds) if sound[-1] in "12"]
-        return tuple(sound.rstrip("012") for sound in self.sounds[stressed[-1] :]) if stressed else ()
+        start = self._rhyme_start
+        return () if start is None else tuple(sound.rstrip("012") for sound in self.sounds[start:])
+
+    @cached_property
+    def onset(self) -> tuple[str, ...]:
+        """The consonants right before the rhyme, in which rhyming words differ."""
+        before = self.sounds[: self._rhyme_start or 0]
+        vowels = [i for i, sound in enumerate(before) if sound[-1].isdigit()]
+        return before[vowels[-1] + 1 :] if vowels else before
+
+    @cached_property
+    def _rhyme_start(self) -> int | None:
+        """The index of the last stressed vowel."""
+        return max((i for i, sound in enumerate(self.sounds) if sound[-1] in "12"), default=None)
 
     @property
     def ends_stressed(self) -> bool:

@@ -13,17 +13,18 @@ from catena.tasks.auto.record import SearchRecord, Trial
 _RESERVE = 0.04
 """Fraction of the time that is left for loading the best model and scoring a small test set."""
 _TEST = 4.0
-"""Time of scoring a test example, which may use a wider beam, relative to that of a dev example."""
+"""Time of scoring a test example with a network, which may use a wider beam, relative to that of a dev example."""
 _MAX_RESERVE = 0.25
 _REFIT = 0.4
 """Largest fraction of the time for training the best candidate again on train and dev, if dev was split off train."""
-_LARGE_DEV = 0.1
+LARGE_DEV = 0.1
 """Fraction of train above which the dev set is worth time of networks; otherwise, only time that is left is used."""
 _ENOUGH = 0.5
 """Smallest fraction of the steps of the best candidate with which it is trained again."""
-_LONGER = 3
-"""The best candidate is trained again for up to this many times its steps, because its learning rate falls from the
-start."""
+_LONGER = 3.0
+"""A candidate that has not converged is trained again for up to this many times its steps."""
+_COMPARING = 0.25
+"""Fraction of the time for comparing the best candidates on further parts of the data, if there is little of it."""
 _SAFETY = 1.3
 """Factor of the time that a model took, for training it again on more data."""
 _LATE = 0.03
@@ -31,7 +32,8 @@ _LATE = 0.03
 _VARIATIONS = 16
 """Largest number of variations of a candidate."""
 _LONGER_VARIATION = 1.5
-"""A variation of a network takes this many times the best number of steps, because its learning rate falls."""
+"""A variation of a network, and training it again, takes this many times the best number of steps, because its learning
+rate falls."""
 _EVALUATIONS = 20
 _EVALUATING = 0.15
 """Number of evaluations of the last candidates, and the fraction of their time that these may take."""
@@ -44,30 +46,42 @@ class Budget:
     Args:
         record: its limits and trials.
         can_refit: whether the best candidate may be trained again on train and dev.
+        can_compare: whether further dev sets can be split off, and one is too small to choose by.
     """
 
     record: SearchRecord
     can_refit: bool
+    can_compare: bool = False
 
     def for_test(self) -> float:
         """Seconds that are kept for loading the best model and scoring the test set."""
         leader, n_dev = self.record.leader, max(self.record.n_dev, 1)
-        scoring = 0.0 if leader is None else _TEST * leader.evaluation * self.record.n_test / n_dev
+        factor = _TEST if leader is not None and leader.is_network else _SAFETY
+        scoring = 0.0 if leader is None else factor * leader.evaluation * self.record.n_test / n_dev
         return max(_RESERVE * self.record.seconds, min(scoring, _MAX_RESERVE * self.record.seconds))
 
     def for_training_again(self) -> float:
         """Seconds that are kept for training the best candidate again on train and dev; 0 if it needs more."""
         most, leader = _REFIT * self.record.seconds, self.record.leader
-        is_large = self.record.dev_fraction > _LARGE_DEV
+        is_large = self.record.dev_fraction > LARGE_DEV
         if not self.can_refit or (leader is not None and leader.is_network and not is_large):
             return 0.0
         if leader is None:
             return most if is_large else 0.0
         needed = _SAFETY * (leader.overhead + self._seconds_of(leader, self._steps_wanted(leader)))
-        wanted = needed * _LONGER if leader.is_network else needed
+        wanted = needed * self._longer(leader)
         least = needed * _ENOUGH if leader.is_network else needed / _SAFETY
         late = _LATE * self.record.seconds
         return min(most, wanted + late) if least + late <= most else 0.0
+
+    def for_comparing(self) -> float:
+        """Seconds that are kept for comparing the best candidates on further dev sets.
+
+        A network that has not converged needs the time itself.
+        """
+        leader = self.record.leader
+        is_done = leader is not None and leader.status == "converged"
+        return _COMPARING * self.record.seconds if self.can_compare and is_done else 0.0
 
     def _seconds_of(self, trial: Trial, steps: int) -> float:
         """The time of training a candidate again for some steps."""
@@ -78,6 +92,15 @@ class Budget:
     def _steps_wanted(self, trial: Trial) -> int:
         """The best number of steps of a candidate, on all data. Only networks take more steps for more data."""
         return math.ceil(trial.best_step / (1 - self.record.dev_fraction)) if trial.is_network else trial.best_step
+
+    def _longer(self, trial: Trial) -> float:
+        """The number of steps of training again relative to the best one, since the learning rate falls from the start.
+
+        One that has converged overfits if it is trained for much longer, and a variation had this schedule before.
+        """
+        if not trial.is_network or trial.varies:
+            return 1.0
+        return _LONGER_VARIATION if trial.status == "converged" else _LONGER
 
     def steps_again(self, leader: Trial, left: float) -> int:
         """The number of steps with which the best candidate is trained again.
@@ -93,7 +116,7 @@ class Budget:
         if not leader.is_network:
             return wanted if self._seconds_of(leader, wanted) <= left else 0
         affordable = self.affordable(leader, left)[1]
-        wanted = max(wanted, min(affordable, _LONGER * wanted))
+        wanted = max(wanted, min(affordable, math.ceil(self._longer(leader) * wanted)))
         return min(wanted, affordable) if affordable >= _ENOUGH * wanted else 0
 
     def variation(self, base: Trial) -> tuple[float, int | None]:

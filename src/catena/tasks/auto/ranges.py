@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from catena.config import Config, parse
-from catena.config.flags import flag_table
+from catena.config.text import flag_table
 from catena.errors import ConfigError
 from catena.registry import did_you_mean
 from catena.tasks.auto.table import Candidate, merge

@@ -7,17 +7,24 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from catena.checkpoint import write_text_atomically
 from catena.errors import CheckpointError
+from catena.files import write_text_atomically
 
 FILE = "search.json"
 TRIALS = "search"
 """The folder of the trials inside the run folder, while the search is running."""
+
+_NETWORK, _VARIATION = 1.0, 0.5
+"""How many standard errors a network must be better than other models, and a variation than what it varies."""
+_UNKNOWN = 0.01
+"""The standard error of scores that are not fractions, relative to the score."""
+_UNBOUNDED = ("rmse", "mae", "log_loss", "perplexity", "nats_per_token")
+"""Scores that are not fractions, even if they are below 1."""
 
 TrialStatus = Literal["waiting", "trained", "converged", "failed"]
 
@@ -42,7 +49,8 @@ class Trial:
         speed: steps for each second, without evaluations.
         evaluation: seconds of one evaluation.
         note: why it failed.
-        varies: the name of the trial that it varies; empty for a candidate of the table.
+        varies: the name of the trial that it varies or repeats; empty for a candidate of the table.
+        part: the part of the data that is its dev set; 0 except for trials that repeat others.
         expected: seconds that a variation probably needs.
     """
 
@@ -63,6 +71,7 @@ class Trial:
     note: str = ""
     varies: str = ""
     expected: float = 0.0
+    part: int = 0
 
     @property
     def rank(self) -> float:
@@ -100,6 +109,8 @@ class SearchRecord:
         winner: the name of the best candidate, once the search has ended.
         refit: whether the winner was trained again on train and dev.
         n_test: number of test examples.
+        n_decisions: number of independent decisions on dev, if an example has several.
+        kept: names of the training options that the user set, which every candidate keeps.
     """
 
     task: str
@@ -114,42 +125,89 @@ class SearchRecord:
     winner: str = ""
     refit: bool = False
     n_test: int = 0
+    n_decisions: int = 0
+    kept: tuple[str, ...] = ()
 
     @property
     def leader(self) -> Trial | None:
-        """The best candidate so far. Of equal ones, the simpler one; a network must be better by more than noise."""
-        scored = [trial for trial in self.trials if trial.rank > -math.inf]
-        best = max(scored, key=lambda trial: trial.rank, default=None)
+        """The best candidate so far. Of equal ones, the simpler one.
+
+        A network must be better than all others, and a variation better than what it varies, by more than noise.
+        Candidates that were compared on several parts of the data win against those that were not.
+        """
+        ranks = self.mean_ranks() or {trial.name: trial.rank for trial in self.trials if not trial.part}
+        scored = [trial for trial in self.trials if ranks.get(trial.name, -math.inf) > -math.inf]
+        best = self._choose(scored, ranks)
         if best is None or not best.is_network:
             return best
-        counted = max((trial for trial in scored if not trial.is_network), key=lambda trial: trial.rank, default=best)
-        return counted if best.rank - counted.rank < self._noise(counted) else best
+        simple = self._choose([trial for trial in scored if not trial.is_network], ranks)
+        is_noise = simple is not None and ranks[best.name] - ranks[simple.name] < _NETWORK * self.standard_error(simple)
+        return simple if is_noise else best
 
-    def _noise(self, trial: Trial) -> float:
-        """Half a standard error of a fraction on dev; 0 for other scores."""
+    def _choose(self, trials: Sequence[Trial], ranks: Mapping[str, float]) -> Trial | None:
+        """The best of some trials, or the one that it varies if it is hardly better."""
+        best = max(trials, key=lambda trial: ranks[trial.name], default=None)
+        base = next((trial for trial in trials if best is not None and trial.name == best.varies), None)
+        if best is None or base is None:
+            return best
+        return base if ranks[best.name] - ranks[base.name] < _VARIATION * self.standard_error(base) else best
+
+    def _repeated_ranks(self) -> dict[str, dict[int, float]]:
+        """The ranks of the repeated trials on the dev sets that all of them have; empty without such a dev set."""
+        ranks: dict[str, dict[int, float]] = {}
+        for trial in self.trials:
+            if trial.part:
+                ranks.setdefault(trial.varies, {})
+                if trial.rank > -math.inf:
+                    ranks[trial.varies][trial.part] = trial.rank
+        common = set[int].intersection(*map(set, ranks.values())) if ranks else set()
+        first = {trial.name: trial.rank for trial in self.trials if trial.name in ranks}
+        return {name: {0: first[name], **{part: ranks[name][part] for part in common}} for name in first if common}
+
+    def mean_ranks(self) -> dict[str, float]:
+        """The mean rank of the trials that were repeated with other dev sets, over those that all of them have."""
+        return {name: sum(ranks.values()) / len(ranks) for name, ranks in self._repeated_ranks().items()}
+
+    @property
+    def n_parts(self) -> int:
+        """The number of dev sets that compare the best candidates."""
+        return max((len(ranks) for ranks in self._repeated_ranks().values()), default=1)
+
+    def standard_error(self, trial: Trial) -> float:
+        """The standard error of a fraction on dev, such as the accuracy; a small part of other scores."""
         score = trial.scores[trial.metric]
-        if not trial.higher_is_better or not 0 <= score <= 1:
-            return 0.0
-        return 0.5 * math.sqrt(score * (1 - score) / max(self.n_dev, 1))
+        if not 0 <= score <= 1 or trial.metric in _UNBOUNDED:
+            return _UNKNOWN * abs(score)
+        return math.sqrt(score * (1 - score) / max(max(self.n_dev, self.n_decisions) * self.n_parts, 1))
 
     def lines(self) -> list[str]:
         """The search in lines of a report, the best candidate first."""
-        trials = sorted(self.trials, key=lambda trial: -trial.rank)
+        trials = sorted((trial for trial in self.trials if not trial.part), key=lambda trial: -trial.rank)
         head = (
-            f"search: {len(self.trials)} candidate{'s' * (len(self.trials) != 1)} in {self.spent:.0f} of "
+            f"search: {len(trials)} candidate{'s' * (len(trials) != 1)} in {self.spent:.0f} of "
             f"{self.seconds:.0f} s, {self.n_examples:,} examples, compared on {self.n_dev:,} dev examples"
         )
-        return [head, *(f"  {trial.line()}" for trial in trials), *self._reason()]
+        return [head, *(f"  {trial.line()}" for trial in trials), *self._comparison(), *self._reason()]
+
+    def _comparison(self) -> list[str]:
+        """A line about the candidates that were compared on several parts of the data."""
+        ranks = self.mean_ranks()
+        if not ranks:
+            return []
+        means = sorted(ranks.items(), key=lambda pair: -pair[1])
+        listed = ", ".join(f"{name} {abs(rank):.4f}" for name, rank in means)
+        return [f"the best on {self.n_parts} dev sets, parts of the data: {listed}"]
 
     def _reason(self) -> list[str]:
         winner = next((trial for trial in self.trials if trial.name == self.winner), None)
         if winner is None:
             return []
-        others = [trial for trial in self.trials if trial is not winner and trial.rank > -math.inf]
+        ranks = self.mean_ranks() or {trial.name: trial.rank for trial in self.trials if not trial.part}
+        others = [name for name, rank in ranks.items() if name != winner.name and rank > -math.inf]
         if not others:
             return [f"chosen: {winner.name} ({winner.about}), the only candidate with a score"]
-        second = max(others, key=lambda trial: trial.rank)
-        margin = winner.rank - second.rank
+        second = next(trial for trial in self.trials if trial.name == max(others, key=ranks.__getitem__))
+        margin = ranks[winner.name] - ranks[second.name]
         again = "; then trained again on train and dev" if self.refit else ""
         if margin < 0:
             reason = f"simpler than {second.name}, whose score is higher by only {-margin:.4f}"
@@ -170,7 +228,8 @@ def read_record(folder: Path) -> SearchRecord | None:
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
         trials = [Trial(**trial) for trial in values.pop("trials")]
-        return SearchRecord(**{**values, "command": tuple(values["command"])}, trials=trials)
+        lists = {name: tuple(values.get(name, ())) for name in ("command", "kept")}
+        return SearchRecord(**{**values, **lists}, trials=trials)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise CheckpointError(f"{path} cannot be read: {error}. Train the model again.") from None
 

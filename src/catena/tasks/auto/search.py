@@ -25,14 +25,16 @@ from typing import Any
 from catena.checkpoint import LOG, META
 from catena.config import parse
 from catena.errors import CatenaError, CheckpointError, DataError
-from catena.tasks.auto.budget import Budget
+from catena.tasks.auto.budget import LARGE_DEV, Budget
 from catena.tasks.auto.record import TRIALS, SearchRecord, Trial, plan_slices, read_record
 from catena.tasks.auto.table import Candidate, DataSize, read_ranking, suitable
-from catena.tasks.auto.trials import Conclusion, CountJob, Job, Outcome, Slice, Worker
-from catena.tasks.auto.variations import vary
+from catena.tasks.auto.trials import Conclusion, CountJob, Job, Outcome, Slice, Worker, kept_steps
+from catena.tasks.auto.unlabeled import FOLDER as VECTORS
+from catena.tasks.auto.unlabeled import check_unlabeled, vectors_job, with_vectors
+from catena.tasks.auto.variations import values_on_all_data, vary
 from catena.tasks.base import TrainResult
 from catena.tasks.spec import TaskSpec, get_spec
-from catena.training.interrupt import Interruption
+from catena.training.device import Interruption
 
 _FRACTIONS = (0.3, 0.3)
 """Fractions of the time for the first rungs; the last candidates take the rest."""
@@ -40,6 +42,11 @@ _MIN_LEFT = 0.1
 """Smallest fraction of the time for the search, even if reading the data took longer."""
 _GRACE = 0.05
 """Fraction of the time after which a candidate that ignores its limit is stopped."""
+_FIRST = 60.0
+"""Seconds, if the limit is shorter, that the simplest candidate may take after the time is over while none has a score:
+at the first use of a model, its kernels are compiled."""
+_STOPPING = 5.0
+"""Seconds after Ctrl-C in which a candidate may store its state; one that is made in one pass cannot."""
 _MIN_DEV = 200
 """Number of dev examples that can separate candidates."""
 _MAX_DEV_FRACTION = 0.25
@@ -55,6 +62,14 @@ _UNUSED = 0.1
 _VARYING = 0.3
 """Fraction of the remaining time for variations of the best candidate while others have not converged."""
 _VARIATION_EVALUATIONS = 10
+_FINALISTS = 4
+"""Largest number of candidates that are compared on further dev sets."""
+_PARTS = 5
+"""Largest number of dev sets that compare them."""
+_CLOSE = 2
+"""How many standard errors a candidate may be worse than the best one to be compared."""
+_WORDWISE = ("tag", "parse")
+"""Tasks with a decision for each word. Half of the decisions count as independent."""
 _STEPS_MARGIN = 1.5
 """The last step, relative to the steps that the speed so far allows. The learning rate falls with the time too, so it
 reaches 0 even if the machine becomes slower."""
@@ -70,6 +85,7 @@ def search_model(
     command: Sequence[str] = (),
     source: str = "the command line",
     candidates: Sequence[tuple[Candidate, dict[str, Any]]] | None = None,
+    unlabeled: Sequence[Path] = (),
 ) -> TrainResult:
     """Train the best model that a search finds within a time limit into a run folder.
 
@@ -82,20 +98,46 @@ def search_model(
         command: the command line, stored in the run.
         source: where the values come from, for errors.
         candidates: the candidates with their config values, instead of those of the task's table.
+        unlabeled: files of text. Networks are also tried with word vectors that were trained on it.
     """
     began = time.monotonic()
+    if unlabeled:
+        check_unlabeled(spec, unlabeled)
     with _workers(values) as workers:
         size = _examine(workers[0], spec, values)
         values, n_dev, fraction = _with_dev(spec, values, size, note)
         found = suitable(spec, values, size, seconds, source) if candidates is None else candidates
+        if unlabeled:
+            found = with_vectors(spec, found, folder)
+            _train_vectors(workers[0], vectors_job(unlabeled, folder, seconds), note)
         trials = [Trial(candidate.name, candidate.about, _with_data(its, values)) for candidate, its in found]
         record = SearchRecord(
             spec.name, seconds, size.n_train, n_dev, tuple(command), trials=trials, dev_fraction=fraction,
-            n_test=size.n_test,
+            n_test=size.n_test, kept=_kept_options(values, candidates),
+            n_decisions=round(n_dev * size.n_words / max(size.n_train, 1) / 2) if spec.name in _WORDWISE else n_dev,
         )  # fmt: skip
         folder.mkdir(parents=True, exist_ok=True)
         record.write(folder)
         return _Search(record, folder, workers[:1] if size.has_gpu else workers, note, began).run()
+
+
+def _kept_options(
+    values: Mapping[str, Any], candidates: Sequence[tuple[Candidate, dict[str, Any]]] | None
+) -> tuple[str, ...]:
+    """The names of the training options that the user set, or that the candidates of ``catena tune`` differ in."""
+    sources = [values] if candidates is None else [candidate.config for candidate, _ in candidates]
+    return tuple(sorted({name for source in sources for name in source.get("training", {})}))
+
+
+def _train_vectors(worker: Worker, job: Slice, note: Callable[[str], None]) -> None:
+    """Train word vectors on unlabeled text."""
+    began = time.monotonic()
+    job.folder.parent.mkdir(parents=True, exist_ok=True)
+    worker.start(job)
+    outcome = worker.result()
+    if isinstance(outcome, Outcome) and outcome.reason == "failed":
+        raise DataError(f"No word vectors could be trained on the unlabeled text: {outcome.lines[0]}")
+    note(f"unlabeled: word vectors trained in {time.monotonic() - began:.0f} s")
 
 
 def continue_search(folder: Path, note: Callable[[str], None]) -> TrainResult:
@@ -162,7 +204,7 @@ def _with_dev(
 
 def _measure(trial: Trial, outcome: Outcome) -> None:
     """Update the speed of a candidate by a slice, which ended with at least one evaluation."""
-    trial.evaluation = outcome.evaluation_seconds
+    trial.evaluation = outcome.evaluation_seconds or trial.evaluation  # 0 if nothing was left to train
     seconds = outcome.seconds - trial.seconds - trial.evaluation
     if seconds > 0 and outcome.steps > trial.steps:
         trial.speed = max(trial.speed, (outcome.steps - trial.steps) / seconds)
@@ -180,12 +222,14 @@ class _Search:
         self, record: SearchRecord, folder: Path, workers: list[Worker], note: Callable[[str], None], began: float
     ) -> None:
         self.record, self.folder, self.workers, self.note, self.began = record, folder, workers, note, began
+        options = _data_options(record)
         is_set = "train_on_dev" in record.trials[0].values.get("data", {})  # --train-on-dev false: not again
-        can_refit = "train_on_dev" in _data_options(record) and record.dev_fraction > 0 and not is_set
-        self.budget = Budget(record, can_refit)
+        can_refit = "train_on_dev" in options and record.dev_fraction > 0 and not is_set
+        self.budget = Budget(record, can_refit, "dev_part" in options and record.dev_fraction > LARGE_DEV)
         self.deadline = self._end() - self.budget.for_training_again()
         self.last_moment = began + record.seconds * (1 + _GRACE)
-        self.interrupted = False
+        self.first_moment = max(self.last_moment, time.monotonic()) + max(record.seconds, _FIRST)
+        self.interrupted = self.is_late = False
 
     def run(self) -> TrainResult:
         """Train the candidates, and make the best one the run."""
@@ -198,8 +242,10 @@ class _Search:
                 self._train(
                     [self._slice(trial, self._limit(trial, total, left)) for trial in self._best(n)], interruption
                 )
-            self.deadline = self._end() - self.budget.for_training_again()
+            self.deadline = self._end() - self.budget.for_training_again() - self.budget.for_comparing()
             self._finish(interruption)
+            self.deadline = self._end() - self.budget.for_training_again()
+            self._compare(interruption)
             self.deadline = self._end()
             self._use_the_rest(interruption)
             self.interrupted = interruption.requested
@@ -219,7 +265,8 @@ class _Search:
 
     def _best(self, n: int) -> list[Trial]:
         """The ``n`` best candidates that can be trained longer, in the order of the table at first."""
-        open_ = [trial for trial in self.record.trials if trial.status in ("waiting", "trained")]
+        trials = (trial for trial in self.record.trials if not trial.part)
+        open_ = [trial for trial in trials if trial.status in ("waiting", "trained")]
         return sorted(open_, key=lambda trial: -trial.rank if trial.scores else -math.inf)[:n]
 
     def _slice(self, trial: Trial, seconds: float, steps: int | None = None, n: int = 1) -> tuple[Trial, Slice]:
@@ -227,7 +274,10 @@ class _Search:
         values = trial.values
         if len(self.workers) > 1:
             values = {**values, "machine": {**values.get("machine", {}), "threads": 1}}
-        return trial, Slice(self.record.task, values, folder, seconds, steps, n, self.record.command)
+        kept = self.record.kept
+        if trial.name == _AGAIN:  # dev is part of train here and cannot stop the training
+            kept = tuple(name for name in kept if name not in ("patience", "eval_every"))
+        return trial, Slice(self.record.task, values, folder, seconds, steps, n, self.record.command, kept)
 
     def _finish(self, interruption: Interruption) -> None:
         """Train variations of the best candidate, then the last candidates until the time is over."""
@@ -246,8 +296,9 @@ class _Search:
 
     def _variations(self, n_workers: int, seconds: float) -> list[tuple[Trial, Slice]]:
         """The training of variations of the best candidate, if it has converged, by some workers for some time."""
-        base = self.record.leader
-        if base is None or base.status != "converged" or any(one.varies == base.name for one in self.record.trials):
+        base, trials = self.record.leader, self.record.trials
+        has_variations = base is not None and any(one.varies == base.name and not one.part for one in trials)
+        if base is None or base.status != "converged" or has_variations:
             return []
         expected, steps = self.budget.variation(base)
         n = self.budget.number_of_variations(expected, seconds, n_workers)
@@ -268,6 +319,54 @@ class _Search:
         steps = trial.steps + math.ceil(_STEPS_MARGIN * steps)
         return self._slice(trial, trial.seconds + left, steps, n) if steps > trial.steps else None
 
+    def _compare(self, interruption: Interruption) -> None:
+        """Train the best candidates with other parts of the data as dev sets, if dev is too small to choose by."""
+        n_parts = min(_PARTS, math.floor(1 / max(self.record.dev_fraction, 1e-9) + 1e-9))
+        finalists = self._finalists()
+        if interruption.requested or not self.budget.can_compare or len(finalists) < 2 or n_parts < 2:
+            return
+        needed = {trial.name: self.budget.variation(trial) for trial in finalists}
+
+        def fitting() -> int:
+            """The number of further dev sets for which there is time."""
+            seconds = sum(needed[trial.name][0] for trial in finalists) / len(self.workers)
+            return min(n_parts - 1, int(self._left() / max(seconds, 1e-9)))
+
+        while len(finalists) > 2 and not fitting():
+            finalists.remove(min(finalists, key=lambda trial: trial.rank))
+        jobs = []
+        for part in range(1, fitting() + 1):
+            for base in finalists:
+                trial = self._repeated(base, part)
+                if trial.status in ("converged", "failed"):
+                    continue
+                trial.expected, steps = needed[base.name]
+                jobs.append(self._slice(trial, max(1.0, self._left()), steps, _VARIATION_EVALUATIONS))
+        self._train(jobs, interruption)
+        self.record.trials = [one for one in self.record.trials if not one.part or one.status != "waiting"]
+
+    def _finalists(self) -> list[Trial]:
+        """The best candidates, whose scores on dev are too close to choose by, with the best simple one."""
+        trials = [trial for trial in self.record.trials if not trial.part and trial.rank > -math.inf]
+        best = max(trials, key=lambda trial: trial.rank, default=None)
+        if best is None:
+            return []
+        limit = best.rank - _CLOSE * self.record.standard_error(best)
+        order = sorted(trials, key=lambda trial: (-trial.rank, self.record.trials.index(trial)))
+        close = [trial for trial in order if trial.rank >= limit and trial.steps > 0][:_FINALISTS]
+        simple = next((trial for trial in order if not trial.is_network and not trial.varies), None)
+        return close if simple is None or simple in close or simple.rank < limit else [*close[:-1], simple]
+
+    def _repeated(self, base: Trial, part: int) -> Trial:
+        """The trial of a candidate with another dev set, which an interrupted search may have begun."""
+        name = f"{base.name}-part{part}"
+        found = next((trial for trial in self.record.trials if trial.name == name), None)
+        if found is None:
+            data = {**base.values.get("data", {}), "dev_part": part}
+            found = Trial(name, base.about, {**base.values, "data": data}, varies=base.name, part=part)
+            self.record.trials.append(found)
+        return found
+
     def _use_the_rest(self, interruption: Interruption) -> None:
         """Train the best candidate again on train and dev, or the last ones for longer if there is too little time."""
         leader = self.record.leader
@@ -284,8 +383,9 @@ class _Search:
         left = self._left() - leader.overhead
         if left <= 0:
             return
-        data = {**leader.values.get("data", {}), "train_on_dev": True}
-        again = Trial(_AGAIN, leader.about, {**leader.values, "data": data})
+        run = self.folder / TRIALS / leader.name
+        values = values_on_all_data(self.record.task, leader.values, run, leader.scores)
+        again = Trial(_AGAIN, leader.about, values)
         # Only the last step is evaluated: dev is part of train here and cannot choose among checkpoints.
         self._train([self._slice(again, left, steps if leader.steps > 1 else None)], interruption)
         self.record.refit = bool(again.scores) and not interruption.requested
@@ -296,12 +396,12 @@ class _Search:
         """Train slices on all workers until they end, the user interrupts, or the last moment has come."""
         waiting = deque((trial, job) for trial, job in jobs if not trial.scores or trial.seconds < job.seconds - 0.5)
         busy: dict[int, tuple[Worker, Trial]] = {}
-        forwarded = False
+        interrupted_at: float | None = None
         while waiting or busy:
             if interruption.requested:
                 waiting.clear()
             elif self._left() < 0:  # the simplest candidate is trained in any case
-                while len(waiting) > (not busy and self.record.leader is None):
+                while len(waiting) > (not busy and self.record.leader is None and not self._must_stop()):
                     waiting.pop()
             elif waiting and self._left() < waiting[0][0].expected:
                 waiting.popleft()
@@ -313,20 +413,33 @@ class _Search:
             ready = wait([worker.connection for worker, _ in busy.values()], timeout=0.2)
             for i in [i for i, (worker, _) in busy.items() if worker.connection in ready]:
                 self._take(*busy.pop(i), i)
-            if interruption.requested and not forwarded:
-                forwarded = True
+            if interruption.requested and interrupted_at is None:
+                interrupted_at = time.monotonic()
                 for worker, _ in busy.values():
                     worker.interrupt()
-            if time.monotonic() > self.last_moment and self.record.leader is not None:
+            is_ignored = interrupted_at is not None and time.monotonic() - interrupted_at > _STOPPING
+            if is_ignored or self._must_stop():
                 for i, (worker, trial) in list(busy.items()):
-                    self._abandon(worker, trial, i)
+                    self._abandon(worker, trial, i, is_late=not is_ignored)
                     busy.pop(i)
+
+    def _must_stop(self) -> bool:
+        """Whether running candidates are stopped. While none has a score, the simplest one gets more time."""
+        now = time.monotonic()
+        if self.record.leader is None and self.last_moment < now and not self.is_late:
+            self.is_late = True
+            left = max(0.0, self.first_moment - now)
+            self.note(
+                f"{now - self.began:.0f} of {self.record.seconds:.0f} s: none has a score yet, so the simplest gets up "
+                f"to {left:.0f} s more (at their first use, models are compiled)"
+            )
+        return now > (self.last_moment if self.record.leader is not None else self.first_moment)
 
     def _take(self, worker: Worker, trial: Trial, i: int) -> None:
         """Store the outcome of a slice."""
-        elapsed = time.monotonic() - worker.began
         outcome = worker.result()
         assert isinstance(outcome, Outcome)
+        elapsed = outcome.elapsed or time.monotonic() - worker.began
         if not worker.process.is_alive():
             self.workers[i] = Worker()
         if outcome.reason == "failed":
@@ -342,7 +455,8 @@ class _Search:
             trial.higher_is_better = ranked or outcome.higher_is_better
             trial.is_network = outcome.is_network
             ends = {"max_time", "interrupted"} if trial.varies else {"max_time", "interrupted", "max_steps"}
-            trial.status = "trained" if outcome.reason in ends else "converged"
+            is_last = outcome.steps >= kept_steps(trial.values, self.record.kept)
+            trial.status = "trained" if outcome.reason in ends and not is_last else "converged"
         self._store()
         if trial.name == _AGAIN:
             again = "trained again on train and dev" if trial.scores else f"not trained again: {trial.note}"
@@ -355,11 +469,12 @@ class _Search:
             f"{len(self.record.trials)} tried, {first}"
         )
 
-    def _abandon(self, worker: Worker, trial: Trial, i: int) -> None:
-        """Stop a worker that ignores its limit. A candidate that has a score keeps it."""
+    def _abandon(self, worker: Worker, trial: Trial, i: int, *, is_late: bool) -> None:
+        """Stop a worker that ignores its limit or Ctrl-C. A candidate that has a score keeps it."""
         worker.close()
-        self.workers[i] = Worker()
-        if not trial.scores:
+        if is_late:
+            self.workers[i] = Worker()
+        if is_late and not trial.scores:
             trial.status, trial.note = "failed", "it needs more time"
         self._store()
 
@@ -383,7 +498,10 @@ class _Search:
             if self.interrupted:
                 raise KeyboardInterrupt
             shutil.rmtree(self.folder)  # it holds nothing but this search
-            raise CatenaError(f"No candidate could be trained within {self.record.seconds:.0f} s. {notes}".strip())
+            cure = " Pass a longer --max-time." if self.is_late else ""
+            raise CatenaError(
+                f"No candidate could be trained within {self.record.seconds:.0f} s.{cure} {notes}".strip()
+            )
         if not self.interrupted:
             self.record.winner = leader.name
         self._install(leader)
@@ -403,7 +521,7 @@ class _Search:
         """Make a candidate the run: move its files, or copy them if the search continues later."""
         source = self.folder / TRIALS / (_AGAIN if self.record.refit else leader.name)
         for old in self.folder.iterdir():
-            if old.name not in (TRIALS, "search.json"):
+            if old.name not in (TRIALS, VECTORS, "search.json"):
                 shutil.rmtree(old) if old.is_dir() and not old.is_symlink() else old.unlink()
         for item in sorted(source.iterdir(), key=lambda item: item.name == META):  # without meta.json it is not a run
             if not self.interrupted:

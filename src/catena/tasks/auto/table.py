@@ -1,4 +1,4 @@
-"""The candidates of each task, read from ``candidates/TASK.toml``.
+"""The candidates of each task, read from ``candidates/TASK.toml``, and the default model for the size of the data.
 
     [[candidate]]
     name = "cnn"
@@ -17,23 +17,26 @@
 A range includes its first value and excludes its last one. The first candidate of a file is the simplest model of the
 task. ``rank_by`` at the top of a file names the score that compares candidates, if it is not the metric of the task.
 A search sets the number of epochs and the learning rate schedule of networks itself.
-Tested in tests/tasks/auto/test_table.py.
+Tested in tests/tasks/auto/test_table.py and test_default.py.
 """
 
 from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from catena.config import parse
-from catena.errors import ConfigError
-from catena.tasks.spec import TaskSpec
+from catena.errors import CatenaError, ConfigError
+from catena.tasks.spec import TaskSpec, get_spec
+
+if TYPE_CHECKING:
+    from catena.tasks.base import BaseTask
 
 TABLES = Path(__file__).parent / "candidates"
 
@@ -193,3 +196,60 @@ def merge(lower: Mapping[str, Any], upper: Mapping[str, Any]) -> dict[str, Any]:
         else:
             merged[name] = value
     return merged
+
+
+# --- without a time limit ---------------------------------------------------------------------------------------------
+
+
+def default_values(
+    spec: TaskSpec, values: Mapping[str, Any], examples: Sequence[Any] | None = None
+) -> tuple[dict[str, Any], str]:
+    """The values with the default model for the size of the data, and a line that names it.
+
+    Options that the user set win. The values are returned unchanged, with an empty line, if they name a model, if the
+    task has no table, or if the data cannot be read twice.
+
+    Args:
+        spec: the task.
+        values: the config values that the user set.
+        examples: the training examples, instead of the files of the config.
+    """
+    unchanged = dict(values), ""
+    if "model" in values or not any(candidate.default[1] for candidate in read_candidates(spec.name)):
+        return unchanged
+    try:
+        config: Any = parse(spec.config_class(), values)
+        if examples is not None:
+            size = DataSize(len(examples), n_words=sum(count_words(spec.family(config), examples)))
+        elif all(path.is_file() for path in config.data.files().values()):
+            size = count_examples(spec.name, values)
+        else:
+            return unchanged
+        found = default_candidate(spec, values, size)
+        if found is None or not size.n_train:
+            return unchanged
+        merged = merge(found.config, values)
+        parse(spec.config_class(), merged)
+    except CatenaError:  # training reports errors of the data; options of another model keep that model
+        return unchanged
+    n = f"{size.n_train:,} example{'s' * (size.n_train != 1)}"
+    line = f"model: {found.name} ({found.about}), the default for {n}"
+    return merged, line
+
+
+def count_examples(task: str, values: Mapping[str, Any]) -> DataSize:
+    """Count the examples of the files of a config, as the simplest candidate reads them, which may need no torch."""
+    from catena.tasks.sources import Sources
+
+    spec = get_spec(task)
+    config: Any = parse(spec.config_class(), simplest_values(spec, values))
+    family = spec.family(config)
+    sources: Sources[Any] = Sources(family, config)
+    words = list(count_words(family, sources.read("train"))) if "train" in sources else []
+    n_dev, n_test = (sum(1 for _ in sources.read(part)) if part in sources else 0 for part in ("dev", "test"))
+    return DataSize(len(words), n_dev, sum(words), n_test=n_test)
+
+
+def count_words(family: type[BaseTask[Any, Any, Any, Any]], examples: Iterable[Any]) -> Iterator[int]:
+    """The number of words of each example."""
+    return (len(family.split_key(example).split()) for example in examples)

@@ -13,7 +13,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib import import_module
@@ -24,7 +24,7 @@ from typing import Any
 
 from catena.config import parse
 from catena.errors import CatenaError
-from catena.tasks.auto.table import DataSize, simplest_values
+from catena.tasks.auto.table import DataSize, count_examples
 from catena.tasks.spec import get_spec
 from catena.training.report import RunResult, SilentReporter
 
@@ -50,6 +50,7 @@ class Slice:
             Early stopping is off.
         n_evaluations: number of evaluations until the last step.
         command: the command line, stored in the run.
+        kept: training options of the user, which no limit replaces; of ``max_steps``, the smaller value counts.
     """
 
     task: str
@@ -59,6 +60,7 @@ class Slice:
     steps: int | None = None
     n_evaluations: int = 1
     command: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,7 @@ class Outcome:
         is_network: whether the model is trained by gradient steps.
         evaluation_seconds: time of one evaluation.
         lines: an error, or lines about the baselines.
+        elapsed: time of the whole job in its process, without the start of the process.
     """
 
     reason: str
@@ -96,6 +99,7 @@ class Outcome:
     is_network: bool = False
     evaluation_seconds: float = 0.0
     lines: tuple[str, ...] = ()
+    elapsed: float = 0.0
 
 
 Job = CountJob | Slice | Conclusion
@@ -166,7 +170,10 @@ def _serve(connection: Connection, parent: int) -> None:
             job = connection.recv()
         except (EOFError, OSError):
             return
-        connection.send(run_job(job))
+        began = time.monotonic()
+        result = run_job(job)
+        elapsed = time.monotonic() - began
+        connection.send(replace(result, elapsed=elapsed) if isinstance(result, Outcome) else result)
 
 
 def _end_with(parent: int) -> None:
@@ -197,19 +204,6 @@ def _has_gpu(job: CountJob) -> bool:
     return choose_device(config.machine.device).type != "cpu"
 
 
-def count_examples(task: str, values: Mapping[str, Any]) -> DataSize:
-    """Count the examples of the files of a config, as the simplest candidate reads them, which may need no torch."""
-    from catena.tasks.sources import Sources
-
-    spec = get_spec(task)
-    config: Any = parse(spec.config_class(), simplest_values(spec, values))
-    family = spec.family(config)
-    sources: Sources[Any] = Sources(family, config)
-    words = [len(family.split_key(example).split()) for example in sources.read("train")] if "train" in sources else []
-    n_dev, n_test = (sum(1 for _ in sources.read(part)) if part in sources else 0 for part in ("dev", "test"))
-    return DataSize(len(words), n_dev, sum(words), n_test=n_test)
-
-
 def _train(job: Slice) -> Outcome:
     from catena.checkpoint import CONFIG
     from catena.tasks.neural import NeuralTask
@@ -234,9 +228,17 @@ def _train(job: Slice) -> Outcome:
 def _limits(job: Slice) -> dict[str, object]:
     limits: dict[str, object] = {"max_time": f"{job.seconds:.1f}s"}
     if job.steps is not None:  # the learning rate falls to 0 at the last step, so patience must not end it before
-        every = max(1, math.ceil(job.steps / job.n_evaluations))
-        limits |= {"max_steps": job.steps, "schedule": "linear", "patience": 0, "eval_every": every}
+        steps = min(job.steps, kept_steps(job.values, job.kept))
+        every = max(1, math.ceil(steps / job.n_evaluations))
+        chosen = {"schedule": "linear", "patience": 0, "eval_every": every}
+        limits |= {"max_steps": steps, **{name: value for name, value in chosen.items() if name not in job.kept}}
     return limits
+
+
+def kept_steps(values: Mapping[str, Any], kept: Collection[str]) -> int:
+    """The number of steps that the user allows a candidate."""
+    steps = values.get("training", {}).get("max_steps") if "max_steps" in kept else None
+    return steps if isinstance(steps, int) else sys.maxsize
 
 
 def _can_resume(folder: Path) -> bool:

@@ -1,4 +1,7 @@
-"""The config of baselines. Imports no torch."""
+"""The config of baselines. Imports no torch.
+
+Tested in tests/tasks/regress/test_baselines.py and tests/tasks/classify/test_baselines.py.
+"""
 
 from __future__ import annotations
 

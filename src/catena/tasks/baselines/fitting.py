@@ -2,7 +2,7 @@
 
 A task describes by a :class:`BaselineSuite` how its examples become the inputs of scikit-learn, and how the scores of a
 fitted model are evaluated, so that a baseline has the same metrics as the model of the task. Tested in
-tests/tasks/baselines/test_fitting.py.
+tests/tasks/classify/test_baselines.py.
 """
 
 from __future__ import annotations

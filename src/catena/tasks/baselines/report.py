@@ -1,6 +1,6 @@
 """The comparison of a model with its baselines on the same examples.
 
-Tested in tests/tasks/baselines/test_report.py.
+Tested in tests/tasks/classify/test_baselines.py.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The config of a model of captions. Imports no torch."""
+"""The config of a model of captions. Imports no torch.
+
+Tested in tests/tasks/caption/test_task.py and tests/tasks/caption/test_data.py.
+"""
 
 from __future__ import annotations
 

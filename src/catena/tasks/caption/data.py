@@ -1,4 +1,4 @@
-"""Captions as ids and back, saved with the weights.
+"""Pictures and captions as training data: reading, pixels and features, captions as ids and back.
 
 Pictures with captions: reading, splitting, and their storage as pixels or features. Imports no torch.
 
@@ -28,8 +28,8 @@ from catena.errors import DataError
 from catena.extras import require
 from catena.metrics.translation import words_only
 from catena.search.text_constraints import TextConstraints
+from catena.seq2seq.base import VocabularyInfo
 from catena.seq2seq.caption_config import FeatureEncoderConfig
-from catena.seq2seq.sides import VocabularyInfo
 from catena.tasks.caption.config import CaptionConfig, CaptionDataConfig
 from catena.tasks.sources import Sources
 from catena.tasks.translate.constraints import NO_CONSTRAINTS

@@ -1,4 +1,4 @@
-"""The model of captions as an estimator."""
+"""The model of captions as an estimator. Tested in tests/tasks/caption/test_task.py."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from catena.errors import DataError
 from catena.tasks.caption.config import CaptionConfig
 from catena.tasks.caption.data import CaptionExample, clean_caption, load_examples
 from catena.tasks.estimator import Estimator
+from catena.tasks.targets import check_same_length
 
 
 class Captioner(Estimator, task="caption"):
@@ -39,8 +40,7 @@ class Captioner(Estimator, task="caption"):
         )
         captions = [] if y is None else [_references(one, i) for i, one in enumerate(y)]
         paths = list(_paths(x))
-        if len(paths) != len(captions):
-            raise DataError(f"y must have captions for each picture ({len(paths)}), got {len(captions)}. Pass as many.")
+        check_same_length(paths, captions, "picture", "list of captions")
         pictures = [
             CaptionedPicture(path, tuple(clean_caption(text, config.data) for text in own), SourceLocation("fit", i))
             for i, (path, own) in enumerate(zip(paths, captions, strict=True), start=1)
@@ -49,10 +49,6 @@ class Captioner(Estimator, task="caption"):
         examples = load_examples(config, pictures, counter)
         counter.check_none_dropped()
         return examples
-
-    def score(self, x: Any, y: Any = None) -> float:
-        """BLEU-4, or perplexity if no captions are generated in training."""
-        return self.evaluate(x, y).scores()[self._fitted().metric]
 
 
 def _paths(x: Iterable[Any]) -> Iterable[Path]:

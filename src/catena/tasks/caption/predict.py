@@ -1,4 +1,7 @@
-"""Predictions of a model of captions. Imports no torch."""
+"""Predictions of a model of captions, and their evaluation. Imports no torch.
+
+Tested in tests/tasks/caption/test_task.py.
+"""
 
 from __future__ import annotations
 

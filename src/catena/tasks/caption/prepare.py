@@ -1,4 +1,7 @@
-"""Preparation of a training: sizes of features, the initial encoder, and lines about the data."""
+"""Preparation of a training: sizes of features, the initial encoder, and lines about the data.
+
+Tested in tests/tasks/caption/test_task.py.
+"""
 
 from __future__ import annotations
 

@@ -82,6 +82,7 @@ class CaptionTask(NeuralTask[CaptionConfig, CaptionExample, CaptionPrediction, C
     formats = ("tsv", "text", "csv", "jsonl")
     not_in_text = ("scores", "attention")
     next_commands = NEXT_COMMANDS
+    reads_split_columns = False
     stream_block = 256
     tie_breaker = "nats_per_token"
     encoding: CaptionEncoding

@@ -1,4 +1,7 @@
-"""The config of a text classifier. Imports no torch."""
+"""The config of a text classifier. Imports no torch.
+
+Tested in tests/tasks/classify/media/test_task.py and tests/tasks/classify/test_data.py.
+"""
 
 from __future__ import annotations
 
@@ -97,6 +100,19 @@ class LogLinearConfig(Config):
     """The features of a text."""
 
 
+class TFIDFConfig(Config):
+    """Logistic regression on TF-IDF features with an L2 penalty, fitted to convergence: strong on little data."""
+
+    kind: Literal["tfidf"] = "tfidf"
+    """The model."""
+    features: FeatureConfig = FeatureConfig(ngrams=2, characters=5, characters_from=2, values="log")
+    """The features of a text. Those of tokens and those of characters have length 1 each."""
+    penalty: float | None = Field(None, gt=0)
+    """Weight of half the sum of squared weights. None: chosen by cross-validation on the training texts."""
+    folds: int = Field(5, ge=2)
+    """Number of parts of the training texts that choose the penalty."""
+
+
 class PerceptronConfig(Config):
     """A perceptron on n-gram features: a linear model that is updated only on mistakes."""
 
@@ -182,6 +198,7 @@ class TransformerClassifierConfig(NeuralClassifierConfig):
 
 ClassifierConfig = Annotated[
     LogLinearConfig
+    | TFIDFConfig
     | PerceptronConfig
     | MLPConfig
     | CNNConfig
@@ -196,10 +213,10 @@ ClassifierConfig = Annotated[
     | SoundClassifierConfig,
     Field(discriminator="kind"),
 ]
-BAG_KINDS = ("loglinear", "perceptron", "mlp")
+BAG_KINDS = ("loglinear", "tfidf", "perceptron", "mlp")
 """Models on bags of features, without token vectors."""
-LINEAR_KINDS = ("loglinear", "perceptron")
-"""Linear models, which learn text by text without a network."""
+LINEAR_KINDS = ("loglinear", "tfidf", "perceptron")
+"""Linear models, which are trained without a network."""
 _NETWORK_OPTIONS = (
     "momentum", "betas", "rho", "schedule", "warmup_steps", "clip_norm", "clip_value", "accumulate", "precision",
     "no_decay", "max_norm", "stop_at", "keep_best", "keep_last", "ema", "average_last", "triggered_average",
@@ -243,6 +260,8 @@ class ClassifyEvaluationConfig(Config):
 
     calibrate: bool = True
     """Fit a temperature on dev at each evaluation, which calibrates the probabilities."""
+    temperature: float = Field(1.0, gt=0)
+    """With data.train_on_dev: the temperature, such as that of a run without it. Training data cannot fit one."""
     texts_at_once: int = Field(256, gt=0)
     """Number of texts that are scored together."""
     binary: tuple[str, ...] = ()
@@ -400,17 +419,25 @@ class ClassifyConfig(TaskConfig):
         kind, training = self.model.kind, self.training
         if kind not in LINEAR_KINDS:
             return
-        if training.optimizer not in ("adagrad", "sgd"):
+        if kind == "tfidf":
+            yield from self._tfidf_problems()
+        elif training.optimizer not in ("adagrad", "sgd"):
             yield (
                 f"training.optimizer must be adagrad or sgd for model.kind = {kind!r}, got {training.optimizer!r}. Use "
                 f"adagrad."
             )
-        for name in _NETWORK_OPTIONS:
+        for name in _NETWORK_OPTIONS if kind != "tfidf" else ():
             value = getattr(training, name)
             if value and value != type(training).model_fields[name].get_default():
                 yield f"training.{name} is only for networks, not for model.kind = {kind!r}. Remove it."
         if self.pretrained is not None:
             yield f"pretrained needs a network, which model.kind = {kind!r} is not. Remove one of them."
+
+    def _tfidf_problems(self) -> Iterator[str]:
+        if self.loss_kind != "cross_entropy":
+            yield f"loss.kind must be cross_entropy for model.kind = 'tfidf', got {self.loss_kind!r}. Remove it."
+        if self.bagging.members > 1:  # style: option name
+            yield "bagging.members is not for model.kind = 'tfidf'. Remove it, or use 'loglinear'."  # style: option
 
     def _tree_problems(self) -> Iterator[str]:
         kind = self.model.kind

@@ -29,8 +29,7 @@ from catena.data.tokenize import Tokenizer, build_tokenizer
 from catena.data.vocabulary import Labels
 from catena.errors import DataError, FormatError
 from catena.tasks.classify.config import ClassifyConfig, ClassifyDataConfig
-from catena.tasks.data_warnings import unseen_line
-from catena.tasks.sources import DataParts, Sources
+from catena.tasks.sources import DataParts, Sources, unseen_line
 
 if TYPE_CHECKING:
     from catena.tasks.classify.encoding import EncodedTexts
@@ -94,7 +93,13 @@ def read_labeled_texts(
         phrases: for trees, yield every distinct phrase instead of the sentence.
     """
     format = None if data.input_format == "auto" else data.input_format
-    found = detect_format(path, data.encoding).format if format is None else format
+    detected = detect_format(path, data.encoding) if format is None else None
+    found = detected.format if detected is not None else format
+    if detected is not None and detected.task == "read" and data.text_column is None:
+        raise FormatError(
+            f"{path} has questions on texts: it is {detected.why}. Pass --text-column question or --text-column "
+            f"context, whichever is the text."
+        )
     if found == "brackets":
         examples: Iterator[LabeledText] = _from_trees(path, data.encoding, phrases, counter)
     elif found in _SENTENCES and not gold:
@@ -180,6 +185,7 @@ class TextStore:
         tokens: the token of each id.
         labels: the labels of each text.
         hashes: the hash of each text, by which it is split.
+        weights: the weight of each text.
         parts: the texts of the files, by their role.
         beginnings: the first characters of some texts as the files have them, by index.
     """
@@ -188,6 +194,7 @@ class TextStore:
     tokens: list[str]
     labels: list[tuple[str, ...]]
     hashes: np.ndarray
+    weights: np.ndarray
     parts: dict[str, np.ndarray]
     beginnings: dict[int, str]
 
@@ -258,7 +265,7 @@ def store_texts(config: ClassifyConfig, sources: Sources[LabeledText], tokenizer
     """Tokenize the examples of all files once; drop and count those that training cannot use."""
     builder = CorpusBuilder()
     labels: list[tuple[str, ...]] = []
-    hashes, parts = array.array("Q"), {}
+    hashes, weights, parts = array.array("Q"), array.array("d"), {}
     beginnings: dict[int, str] = {}
     for part in ("train", "dev", "test"):
         first = len(labels)
@@ -268,10 +275,12 @@ def store_texts(config: ClassifyConfig, sources: Sources[LabeledText], tokenizer
             builder.add(tokens)
             labels.append(example.labels)
             hashes.append(hash_text(example.text))
+            weights.append(example.weight)
         if part in sources:
             parts[part] = np.arange(first, len(labels))
             sources.check(part, len(parts[part]))
-    return TextStore(builder.finish(), builder.tokens, labels, np.array(hashes, np.uint64), parts, beginnings)
+    by_text = np.array(hashes, np.uint64), np.array(weights, np.float64)
+    return TextStore(builder.finish(), builder.tokens, labels, *by_text, parts, beginnings)
 
 
 def _read_usable(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -13,7 +13,10 @@ from catena.tasks.classify.config import ClassifyOptions
 from catena.tasks.classify.data import from_lists
 from catena.tasks.classify.predict import ClassPrediction
 from catena.tasks.estimator import Estimator, is_path
-from catena.tasks.targets import Classes, Targets, as_targets, as_texts
+from catena.tasks.targets import Classes, Targets, as_targets, as_texts, check_same_length
+
+if TYPE_CHECKING:
+    from catena.training.report import Reporter
 
 _TREE_KINDS = ("tree_lstm", "recursive", "mv_rnn", "rntn")
 
@@ -33,15 +36,26 @@ class TextClassifier(Estimator, task="classify"):
 
     _classes: Classes
 
-    def fit(self, x: Any, y: Any = None, **options: Any) -> TextClassifier:
-        if hasattr(self, "_classes"):
-            del self._classes
+    def fit(self, x: Any, y: Any = None, sample_weight: Any = None, *, reporter: Reporter | None = None) -> Self:
+        """Train on examples.
+
+        Args:
+            x: the texts, or the ``Path`` of a file with texts and labels.
+            y: the labels, one for each text; None if ``x`` is a path.
+            sample_weight: a factor of the loss of each text. An integer counts as that number of equal texts, but the
+                vocabulary and the dev set count each text once. Texts of weight 0 are left out.
+            reporter: receives the progress; None for silence.
+        """
+        x = self._start(x)
+        return self._fit(x, self._weighted_examples(x, y, sample_weight), reporter)
+
+    def _prepare(self, x: Any) -> Any:
         if getattr(self, "model", None) in _TREE_KINDS:
             raise ConfigError(
                 f"model must be a kind that reads texts, got {self.model!r}, which reads trees. Train it with "  # type: ignore[attr-defined]
                 f"'catena train classify FILE --model {self.model}'."  # type: ignore[attr-defined]
             )
-        return super().fit(x, y, **options)
+        return x
 
     def config_values(self) -> dict[str, Any]:
         values = super().config_values()
@@ -52,10 +66,7 @@ class TextClassifier(Estimator, task="classify"):
     def _examples(self, x: Any, y: Any) -> list[Any]:
         several = self._classes.form == "sets" if hasattr(self, "_classes") else bool(self.multilabel)  # type: ignore[attr-defined]
         texts, targets = self._as_inputs(x), as_targets(y, several)
-        if len(texts) != len(targets.rows):
-            raise DataError(
-                f"y must have one label per text ({len(texts)}), got {len(targets.rows)}. Pass as many labels as texts."
-            )
+        check_same_length(texts, targets.rows, "text", "label")
         if not hasattr(self, "_classes"):
             self._classes = Classes.of(targets)
         else:
@@ -155,9 +166,8 @@ class TextClassifier(Estimator, task="classify"):
         table = self.predict_log_proba(x)
         return table[:, 1] - table[:, 0] if table.shape[1] == 2 and self._classes.form == "single" else table
 
-    def score(self, x: Iterable[Any], y: Iterable[Any]) -> float:
+    def score(self, x: Any, y: Any = None) -> float:
         """The accuracy: the fraction of texts whose label, or whose exact set of labels, is correct."""
-        self._fitted()
         return self.evaluate(x, y).scores()["accuracy"]
 
     def _inputs(self, x: Any) -> Iterable[Any]:

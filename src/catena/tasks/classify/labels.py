@@ -1,4 +1,7 @@
-"""The outputs of classifiers: calibrated log-probabilities, evaluations and predictions. Imports no torch."""
+"""Classes as outputs: calibrated log-probabilities, evaluations and predictions of any classifier. Imports no torch.
+
+Tested in tests/tasks/classify/test_task.py and tests/tasks/classify/linear/test_task.py.
+"""
 
 from __future__ import annotations
 
@@ -65,8 +68,11 @@ class LabelOutputs:
     def _fitted_temperature(self, logits: np.ndarray, gold: Sequence[tuple[str, ...]]) -> float:
         """The temperature with the highest likelihood. A binary decision is a choice between scores s and 0.
 
-        Inputs with a label that does not occur in training are skipped: their likelihood is 0 at any temperature.
+        Inputs with a label that does not occur in training are skipped: their likelihood is 0 at any temperature. If
+        dev is part of train, its temperature would be too low, and the one of the config is used.
         """
+        if self.config.data.train_on_dev and self.config.data.dev is None:
+            return self.config.evaluation.temperature
         if not self.multilabel:
             known = {name: j for j, name in enumerate(self.labels)}
             seen = [i for i, labels in enumerate(gold) if labels[0] in known]

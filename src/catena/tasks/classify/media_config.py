@@ -1,4 +1,4 @@
-"""The models of pictures and sounds. Imports no torch."""
+"""The models of pictures and sounds. Imports no torch. Tested in tests/tasks/classify/media/test_task.py."""
 
 from __future__ import annotations
 

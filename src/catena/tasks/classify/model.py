@@ -1,4 +1,6 @@
-r"""Losses of a classifier, one value for each example.
+r"""Networks and losses of text classifiers.
+
+Losses of a classifier, one value for each example.
 
 With scores :math:`s` over k classes, the gold class y, and a target distribution q that is one at y (or smoothed):
 
@@ -26,9 +28,10 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from catena.embeddings.table import Embedding, build_embedding
-from catena.encoders.activations import build_activation
-from catena.encoders.build import build_encoder, build_highway, build_pooling, build_text_convolution
+from catena.encoders.build import build_encoder, build_highway, build_pooling
 from catena.encoders.config import HighwayConfig
+from catena.encoders.layers import build_activation
+from catena.encoders.text_convolution import build_text_convolution
 from catena.registry import Registry
 from catena.tasks.classify.config import (
     ClassifyConfig,
@@ -119,9 +122,9 @@ class PerceptronLoss(ClassifierLoss):
         return (torch.where(targets > 0.5, -logits, logits) * wrong).sum(-1)
 
 
-def balanced_weights(counts: Int[Tensor, "k"]) -> Float[Tensor, "k"]:
+def balanced_weights(counts: Int[Tensor, "k"] | Float[Tensor, "k"]) -> Float[Tensor, "k"]:
     """Weights that give all classes the same total: n / (k · count), with mean 1 over the examples."""
-    return counts.sum() / (counts.clamp(min=1) * len(counts)).to(torch.get_default_dtype())
+    return counts.sum() / (torch.where(counts > 0, counts, 1) * len(counts)).to(torch.get_default_dtype())
 
 
 # --- networks ---------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Predictions of a classifier."""
+"""Predictions of a classifier, and their evaluation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shared part of classifiers by networks: scores of classes and their calibration."""
+"""Text classification by a network as a task: scores of classes, calibration, the start from a language model."""
 
 from __future__ import annotations
 
@@ -189,6 +189,7 @@ class ClassifyTask(TextInputs, LabelTask[LabeledText]):
         super().__init__(config, encoding, network)
         self.model = network
         self._bootstrap: Float[Tensor, "m n"] | None = None
+        self._weights: Float[Tensor, " n"] | None = None
         self._targets: np.ndarray | None = None
 
     # --- training data ------------------------------------------------------------------------------------------------
@@ -216,7 +217,7 @@ class ClassifyTask(TextInputs, LabelTask[LabeledText]):
         rows = task._rows(store, parts)
         lines.append(sources.counter.counts(len(store.labels)).sentence())
         lines += task._describe(rows)
-        task._start_training(rows["train"], origin)
+        task._start_training(rows["train"], store.weights[parts["train"]], origin)
         return NetworkTraining(task, Dataset(rows["train"], rows["dev"], rows["test"], lines), origin.randomness)
 
     @classmethod
@@ -245,12 +246,15 @@ class ClassifyTask(TextInputs, LabelTask[LabeledText]):
             lines.append("no text has several labels: if they are joined, name their separator with --label-separator")
         return lines
 
-    def _start_training(self, rows: ClassifyRows, origin: Origin) -> None:
-        """Set what the loss needs: targets, class weights and the bootstrap samples of a bag."""
+    def _start_training(self, rows: ClassifyRows, weights: np.ndarray, origin: Origin) -> None:
+        """Set what the loss needs: targets, weights of texts and classes, and the bootstrap samples of a bag."""
         targets = encode_labels(rows.gold, self.names.names, self.multilabel)
         if self.config.loss.class_weights != "none" and not self.multilabel:
-            counts = np.bincount(targets, minlength=len(self.names))
+            counts = np.bincount(targets, weights, len(self.names))
             self._class_weights = balanced_weights(torch.from_numpy(counts))
+        if (weights != 1).any():
+            self._weights = torch.zeros(len(rows.texts))
+            self._weights[rows.rows] = torch.from_numpy(weights / weights.mean()).float()  # keeps the size of the steps
         shape = (len(rows.texts), *targets.shape[1:])
         self._targets = np.zeros(shape, targets.dtype)
         self._targets[rows.rows] = targets
@@ -303,7 +307,7 @@ class ClassifyTask(TextInputs, LabelTask[LabeledText]):
         return BatchLoss(total, batch.size, batch.tokens)
 
     def _mean_loss(self, scores: ClassifierOutput, batch: ClassifyBatch) -> Float[Tensor, ""]:
-        """The mean loss of a batch, with class weights, bootstrap counts and the penalty on hidden units."""
+        """The mean loss of a batch, with weights, bootstrap counts and the penalty on hidden units."""
         logits, labels, settings = scores.logits, batch.labels, self.config.loss
         assert labels is not None
         if self.multilabel:
@@ -314,6 +318,8 @@ class ClassifyTask(TextInputs, LabelTask[LabeledText]):
                 losses = losses * self._class_weights.to(labels.device)[labels]
         if settings.sparsity and scores.hidden is not None:
             losses = losses + settings.sparsity * scores.hidden.abs().sum(-1)
+        if self._weights is not None:
+            losses = losses * self._weights.to(labels.device)[batch.examples]
         if self._bootstrap is not None:
             losses = losses * self._bootstrap.to(labels.device)[:, batch.examples]
         return losses.mean(-1).sum()  # models of a bag have separate parameters, so their losses are added

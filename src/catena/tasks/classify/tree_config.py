@@ -1,4 +1,7 @@
-"""The config of classifiers that read trees. Imports no torch."""
+"""The config of classifiers that read trees. Imports no torch.
+
+Tested in tests/tasks/classify/trees/test_task.py and tests/tasks/classify/trees/test_shape.py.
+"""
 
 from __future__ import annotations
 

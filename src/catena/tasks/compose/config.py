@@ -1,4 +1,7 @@
-"""The config of a model of texts with a goal and an agenda. Imports no torch."""
+"""The config of a model of texts with a goal and an agenda. Imports no torch.
+
+Tested in tests/tasks/compose/test_task.py and tests/tasks/compose/test_data.py.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from catena.config import Config
 from catena.data.config import BatchConfig, VocabularyConfig, WordTokenizerConfig
 from catena.search.config import BeamConfig, SearchConfig
 from catena.seq2seq.checklist_config import ChecklistConfig
-from catena.seq2seq.recurrent_config import RecurrentSeq2SeqConfig
+from catena.seq2seq.config import RecurrentSeq2SeqConfig
 from catena.tasks.config import FilesConfig, FractionsConfig, LengthConfig, MachineConfig, TaskConfig
 from catena.tasks.options import GenerationOptions
 from catena.training.config import TrainingConfig

@@ -1,4 +1,6 @@
-r"""Read goals, agendas and texts from JSON lines, tables with a header row, or three tab-separated columns.
+r"""Goals, agendas and texts: reading, the words that mention an item, and texts as ids.
+
+Read goals, agendas and texts from JSON lines, tables with a header row, or three tab-separated columns.
 
 Item words: the words of "2 cups all-purpose flour, sifted" by which a text mentions the item.
 
@@ -23,6 +25,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from catena.checkpoint import read_stored
 from catena.data.detect import detect_format
 from catena.data.examples import SourceLocation
 from catena.data.files import bad_line
@@ -33,8 +36,8 @@ from catena.data.roles import COMPOSED, ITEM_COLUMNS, ITEMS, TITLE, TITLE_COLUMN
 from catena.data.special_tokens import BEGIN_SYMBOL, END_SYMBOL, ITEM_SYMBOL
 from catena.data.tokenize import Tokenizer, build_tokenizer, load_tokenizer
 from catena.data.vocabulary import PAD, UNK, Vocabulary
-from catena.errors import CheckpointError, DataError, FormatError
-from catena.seq2seq.sides import VocabularyInfo
+from catena.errors import DataError, FormatError
+from catena.seq2seq.base import VocabularyInfo
 from catena.tasks.compose.config import ComposeConfig, ComposeDataConfig
 from catena.tasks.config import TOKENIZER, VOCABULARY
 
@@ -243,11 +246,8 @@ class ItemWordModel:
     @classmethod
     def load(cls, folder: Path) -> ItemWordModel:
         """Load the item words written by :meth:`save`."""
-        try:
-            about = json.loads((folder / _FILE).read_text(encoding="utf-8"))
-            return cls(dict(about["probabilities"]), frozenset(about["item_words"]))
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise CheckpointError(f"{folder / _FILE} cannot be read: {error}. Copy the model folder again.") from error
+        about = read_stored(folder / _FILE, {"probabilities": dict[str, float], "item_words": list[str]})
+        return cls(about["probabilities"], frozenset(about["item_words"]))
 
 
 # --- ids --------------------------------------------------------------------------------------------------------------

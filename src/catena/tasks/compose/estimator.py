@@ -1,4 +1,4 @@
-"""The model of texts with a goal and an agenda as an estimator."""
+"""The model of texts with a goal and an agenda as an estimator. Tested in tests/tasks/compose/test_task.py."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from catena.errors import DataError
 from catena.tasks.compose.config import ComposeDataConfig
 from catena.tasks.compose.data import Composition, to_composition
 from catena.tasks.estimator import Estimator
+from catena.tasks.targets import check_same_length
 
 
 class Composer(Estimator, task="compose"):
@@ -27,8 +28,7 @@ class Composer(Estimator, task="compose"):
         data = ComposeDataConfig()
         inputs = [replace(to_composition(one, data), location=SourceLocation("fit", i)) for i, one in enumerate(x, 1)]
         texts = [] if y is None else list(y)
-        if len(texts) != len(inputs):
-            raise DataError(f"y must have one text per input ({len(inputs)}), got {len(texts)}. Pass as many texts.")
+        check_same_length(inputs, texts, "input", "text")
         for i, text in enumerate(texts):
             if not isinstance(text, str) or not text.strip():
                 raise DataError(f"text {i} must be a string that is not blank, got {text!r:.60}. Replace it.")

@@ -1,4 +1,4 @@
-"""Predictions of a model of texts with an agenda."""
+"""Predictions of a model of texts with an agenda, and their evaluation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Build the models of the task, generate texts and compute likelihoods."""
+"""Composition as a task: the models, their batches, generated texts and likelihoods."""
 
 from __future__ import annotations
 

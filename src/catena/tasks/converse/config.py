@@ -1,4 +1,7 @@
-"""The config of a conversation model. Imports no torch."""
+"""The config of a conversation model. Imports no torch.
+
+Tested in tests/tasks/converse/test_data.py and tests/tasks/converse/test_task.py.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,7 @@ from catena.data.config import BatchConfig, TokenizerConfig, VocabularyConfig, W
 from catena.lm.neural_config import ConvolutionLMConfig, GRULMConfig, LSTMLMConfig, RNNLMConfig, TransformerLMConfig
 from catena.retrieval.config import BM25Config, DualEncoderConfig, TfidfConfig
 from catena.search.config import SampleConfig, SearchConfig
-from catena.seq2seq.config import EncoderDecoderConfig
-from catena.seq2seq.recurrent_config import RecurrentSeq2SeqConfig
+from catena.seq2seq.config import EncoderDecoderConfig, RecurrentSeq2SeqConfig
 from catena.tasks.config import FilesConfig, MachineConfig, SplitConfig, TaskConfig
 from catena.tasks.options import AttentionOptions, PredictOptions
 from catena.training.config import TrainingConfig

@@ -1,4 +1,4 @@
-"""Conversations from files: contexts with responses to train and evaluate on, and contexts to respond to."""
+"""Conversations from files: contexts with responses, contexts to respond to, and both as ids."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from catena.tasks.config import TOKENIZER, VOCABULARY
 from catena.tasks.converse.config import ConverseConfig, ConverseDataConfig
 
 USER_INPUT_LOCATION = SourceLocation("input", 1)
-_STRUCTURED = ("labeled", "distractors", "responses", "turns")
+_STRUCTURED = ("labeled", "distractors", "responses", "turns", "rows")
 """Formats in which a line is not a context. In all others each line is one, so that outputs match lines."""
 
 

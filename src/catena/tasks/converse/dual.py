@@ -1,4 +1,7 @@
-"""Dual encoders as a task: training pairs, the loss, and the index of response vectors."""
+"""Dual encoders as a task: training pairs, the loss, and the index of response vectors.
+
+Tested in tests/tasks/converse/test_task.py.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +18,14 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from catena.checkpoint import Checkpoint, open_checkpoint
+from catena.checkpoint import Checkpoint, open_checkpoint, read_stored
 from catena.data.batches import BatchPlan, pad
 from catena.data.exchanges import Exchange
 from catena.data.lines import LineIndex
 from catena.data.special_tokens import TURN_SYMBOL
 from catena.embeddings.table import build_embedding
+from catena.errors import CheckpointError
+from catena.files import file_sha256
 from catena.randomness import Randomness
 from catena.retrieval.config import DualEncoderConfig
 from catena.retrieval.dual import DualEncoder, binary_loss, softmax_loss
@@ -306,14 +311,21 @@ def _with_index(result: TrainResult) -> TrainResult:
         task = load_task(result.folder, "cpu")
         assert isinstance(task, DualTask)
         task.index.save(folder)
-        about = {"checkpoint": open_checkpoint(result.folder).folder.name}
+        about = {"checkpoint": open_checkpoint(result.folder).folder.name, "files": _hashes(folder)}
         (folder / _ABOUT).write_text(json.dumps(about) + "\n", encoding="utf-8")
     return result
 
 
 def _belongs(folder: Path, checkpoint: Checkpoint) -> bool:
-    """Whether an index was built by this checkpoint."""
+    """Whether an index was built by this checkpoint, and its files have not changed since."""
     try:
-        return json.loads((folder / _ABOUT).read_text(encoding="utf-8"))["checkpoint"] == checkpoint.folder.name
-    except (OSError, ValueError, KeyError, TypeError):
+        about = read_stored(folder / _ABOUT, {"checkpoint": str, "files": dict[str, str]})
+        return about["checkpoint"] == checkpoint.folder.name and about["files"] == _hashes(folder)
+    except (OSError, CheckpointError):
         return False
+
+
+def _hashes(folder: Path) -> dict[str, str]:
+    """The sha256 of the files of an index."""
+    paths = (path for path in folder.iterdir() if path.name != _ABOUT and path.is_file())
+    return {path.name: file_sha256(path) for path in sorted(paths)}

@@ -9,6 +9,7 @@ from catena.data.examples import SourceLocation
 from catena.data.exchanges import Exchange, split_turns, to_exchanges
 from catena.errors import DataError
 from catena.tasks.estimator import Estimator
+from catena.tasks.targets import check_same_length
 
 
 class Responder(Estimator, task="converse"):
@@ -31,10 +32,7 @@ class Responder(Estimator, task="converse"):
                 for exchange in to_exchanges(turns, (), SourceLocation("fit", i))
             ]
         responses = [_responses(one, i) for i, one in enumerate(y, start=1)]
-        if len(responses) != len(contexts):
-            raise DataError(
-                f"y must have one response per context ({len(contexts)}), got {len(responses)}. Match them."
-            )
+        check_same_length(contexts, responses, "context", "response")
         pairs = enumerate(zip(contexts, responses, strict=True), start=1)
         return [Exchange(turns, texts, SourceLocation("fit", i)) for i, (turns, texts) in pairs]
 

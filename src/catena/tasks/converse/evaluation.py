@@ -1,4 +1,6 @@
-"""Ranking examples: contexts with a correct response among candidates, the same for every model.
+"""Evaluation of conversation models: a correct response among candidates, perplexity and diversity.
+
+Ranking examples: contexts with a correct response among candidates, the same for every model.
 
 Incorrect candidates (distractors) come from the file, or are correct responses to other contexts, sampled by a seed and
 the index of the context.

@@ -21,8 +21,8 @@ from catena.metrics.measure import Metric
 from catena.randomness import Randomness
 from catena.search.config import BaseSearchConfig, GreedyConfig, RankingConfig, SampleConfig
 from catena.search.overrides import best_search, drawn_search, truncation_warning, with_max_length
+from catena.seq2seq.base import VocabularyInfo
 from catena.seq2seq.build import build_encoder_decoder
-from catena.seq2seq.sides import VocabularyInfo
 from catena.tasks.attention_maps import AttentionMaps, draw, sketch
 from catena.tasks.base import DataParts, Origin
 from catena.tasks.converse.config import (

@@ -1,4 +1,4 @@
-"""Models that generate responses: turns as ids, and two models of p(response | context) with one interface.
+"""Models that generate responses, and contexts as ids: language models and encoder-decoders with one interface.
 
 A context is ``<you> hello there </s> <me> hi </s> … <me>``: every turn starts with a speaker symbol, ``<me>`` for the
 one who responds, and ends with ``</s>``. The last id is the speaker symbol of the response.

@@ -1,4 +1,4 @@
-"""Models that rank responses: by common terms, by a dual encoder, or by a mixture of rankers.
+"""Models that rank responses, and their searchable index: common terms, a dual encoder, a mixture of rankers.
 
 A ranker scores given candidates and builds a searchable index of responses.
 """
@@ -275,7 +275,14 @@ def build_index(
 
 def load_index(ranker: RetrievalRanker, folder: Path) -> ResponseIndex:
     """Load an index. Its texts and vectors stay on disk."""
-    return ResponseIndex(*load_texts(folder), ranker.load_part(folder))
+    texts, contexts = load_texts(folder)
+    part = ranker.load_part(folder)
+    if not len(texts) == len(contexts) == len(part):
+        raise CheckpointError(
+            f"The index in {folder} must have one response and one context for each row, got {len(texts)}, "
+            f"{len(contexts)} and {len(part)}. Copy the model folder again."
+        )
+    return ResponseIndex(texts, contexts, part)
 
 
 def save_texts(folder: Path, texts: Iterable[str], contexts: Iterable[str]) -> None:

@@ -1,4 +1,7 @@
-"""The config of word vectors. Imports no torch."""
+"""The config of word vectors. Imports no torch.
+
+Tested in tests/tasks/embed/test_evaluation.py and tests/tasks/embed/test_baselines.py.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,8 @@ from pydantic import Field
 from catena.data.config import TokenizerConfig, WhitespaceTokenizerConfig
 from catena.tasks.config import BaseFilesConfig, MachineConfig
 from catena.tasks.options import PredictOptions
-from catena.vectors.config import VectorConfig
+from catena.training.config import Duration, parse_duration
+from catena.vectors.config import VectorConfig, VectorTrainingConfig
 
 
 class EmbedDataConfig(BaseFilesConfig):
@@ -33,6 +37,18 @@ class EmbedDataConfig(BaseFilesConfig):
         return {f"train-{i + 1}" if i else "train": Path(path) for i, path in enumerate(self.train)}
 
 
+class EmbedTrainingConfig(VectorTrainingConfig):
+    """Epochs, time limit, learning rate, subsampling and checkpoints."""
+
+    max_time: Duration | None = None
+    """Time limit for the training, such as 90s, 5m or 1h30m. The learning rate then falls with the time, too."""
+
+    @property
+    def max_seconds(self) -> float | None:
+        """max_time in seconds."""
+        return None if self.max_time is None else parse_duration(self.max_time)
+
+
 class EmbedConfig(VectorConfig):
     """Word vectors."""
 
@@ -42,6 +58,8 @@ class EmbedConfig(VectorConfig):
     """The text."""
     tokenizer: TokenizerConfig = WhitespaceTokenizerConfig()
     """Tokenizer of lines. All kinds except whitespace (with or without lowercase) are much slower."""
+    training: EmbedTrainingConfig = EmbedTrainingConfig()
+    """Epochs, time limit, learning rate, subsampling and checkpoints."""
 
     @property
     def machine(self) -> MachineConfig:

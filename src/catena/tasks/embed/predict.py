@@ -1,4 +1,4 @@
-"""What word vectors are queried and evaluated with: words, analogies and rated pairs of words. Imports no torch.
+"""Queries of word vectors, their predictions and their evaluation on analogies and rated pairs. Imports no torch.
 
 Scores of word vectors: the accuracy of analogies, and Spearman's correlation with human ratings. Imports no torch.
 

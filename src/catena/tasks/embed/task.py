@@ -54,6 +54,7 @@ class EmbedTask(BaseTask[EmbedConfig, Query, NeighborPrediction, EmbedOptions]):
 
     name = "embed"
     options_class = EmbedOptions
+    reads_split_columns = False
     next_commands = ("vectors neighbors WORD --vectors RUN",)
 
     def __init__(self, config: EmbedConfig, vectors: VectorTable, model: VectorNetwork | None) -> None:
@@ -86,10 +87,11 @@ class EmbedTask(BaseTask[EmbedConfig, Query, NeighborPrediction, EmbedOptions]):
 
     @classmethod
     def check_limits(cls, config: EmbedConfig, limits: Mapping[str, object], folder: Path) -> None:
-        if limits:
+        extra = {name: value for name, value in limits.items() if config.is_factor or name != "max_time"}
+        if extra:
             raise CheckpointError(
-                f"{' and '.join(limits)} must not be set for word vectors, whose learning rate depends on a fixed "
-                f"number of epochs, got {', '.join(map(str, limits.values()))}. Train a new run with --init-from "
+                f"{' and '.join(extra)} must not be set for word vectors, whose learning rate depends on a fixed "
+                f"number of epochs, got {', '.join(map(str, extra.values()))}. Train a new run with --init-from "
                 f"{folder}."
             )
 

@@ -1,4 +1,4 @@
-"""The training of word vectors in a run folder. The algorithm is in :mod:`catena.vectors.train`."""
+"""The training of word vectors and factor models in a run folder. The algorithm is in :mod:`catena.vectors.train`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from catena.tasks.base import Origin, Training, TrainResult
 from catena.tasks.embed.config import EmbedConfig
 from catena.tasks.fitted import FitReporter
 from catena.tasks.sources import Sources
-from catena.training.interrupt import Interruption
+from catena.training.device import Interruption
 from catena.training.report import (
     EvaluationDone,
     LinesReporter,
@@ -54,6 +54,7 @@ class VectorTraining(Training):
         self.n_older = 0
         """Number of words of the older model that the vectors started from. They come first."""
         self.trainer = None if origin.folder else self._new_trainer(None)
+        self.seconds = 0.0
 
     def _new_trainer(self, older: VectorNetwork | None) -> Trainer:
         corpus = read_corpus(self.config, self.sources, older.words if older else None)
@@ -67,7 +68,7 @@ class VectorTraining(Training):
 
     def train(self, run: RunFolder, reporter: Reporter, *, saves_start: bool = False) -> TrainResult:
         assert self.trainer is not None
-        return _VectorRun(self.config, run, self.trainer, reporter, self.n_older, self.commands).go()
+        return _VectorRun(self.config, run, self.trainer, reporter, self.n_older, self.commands, self.seconds).go()
 
     def resume(self, run: RunFolder, reporter: Reporter) -> TrainResult:
         last = run.last(reporter.note)
@@ -76,7 +77,7 @@ class VectorTraining(Training):
             return self.train(run, reporter)
         run.cut_metrics(parse_step(last.folder))
         model = VectorNetwork.of_tensors(self.config, last.weights())
-        self.n_older = last.state()["older_words"]
+        self.n_older, self.seconds = last.state()["older_words"], float(last.state().get("seconds", 0.0))
         self.trainer = Trainer(model, self._resumed_corpus(model.words), _position(last))
         return self.train(run, reporter)
 
@@ -129,12 +130,16 @@ def _position(checkpoint: Checkpoint) -> Position:
 
 
 class _VectorRun:
-    """A training run with reports and a run folder. The first ``n_older`` words come from an older model."""
+    """A training run with reports and a run folder.
+
+    The first ``n_older`` words come from an older model. ``before`` is the time of the trainings that this one resumes.
+    """
 
     def __init__(
         self, config: EmbedConfig, run: RunFolder, trainer: Trainer, reporter: Reporter, n_older: int,
-        commands: tuple[str, ...],
+        commands: tuple[str, ...], before: float,
     ) -> None:  # fmt: skip
+        self.before = before
         self.config, self.run, self.trainer, self.n_older = config, run, trainer, n_older
         self.commands = commands
         self.reporter = ReporterGroup([reporter, LinesReporter(run.log)])
@@ -151,25 +156,37 @@ class _VectorRun:
         """Train to the end or until interrupted, and save a checkpoint in both cases."""
         try:
             self.reporter.started(self._started())
-            interrupted = self._train()
+            reason = self._train()
             self._save()
-            if not interrupted:
+            if reason != "interrupted":
                 VectorTable.of_model(self.trainer.model).save(self.run.path / OWN)
-            self.reporter.finished(self._outcome(interrupted))
+            self.reporter.finished(self._outcome(reason))
         finally:
             self.reporter.close()
-        return TrainResult(self.run.path, _METRIC, {}, interrupted=interrupted)
+        return TrainResult(self.run.path, _METRIC, {}, interrupted=reason == "interrupted")
 
-    def _train(self) -> bool:
-        """Train; whether it was interrupted."""
+    def _train(self) -> str:
+        """Train, and return why it stopped."""
         if self.step == 0:
             self._save()
+        limit = self.config.training.max_seconds
         with Interruption() as interruption:
             for status in self.trainer.run():
                 self._report(status)
-                if interruption.requested and not self.trainer.is_over:
-                    return True
-        return False
+                if self.trainer.is_over:
+                    break
+                if limit is not None:
+                    self.trainer.time_share = min(1.0, self.seconds / limit)
+                if interruption.requested:
+                    return "interrupted"
+                if self.trainer.time_share == 1:
+                    return "max_time"
+        return "max_epochs"
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of this training and of those it resumes."""
+        return self.before + time.monotonic() - self.began
 
     def _report(self, status: Status) -> None:
         elapsed = time.monotonic() - self.began
@@ -188,7 +205,7 @@ class _VectorRun:
             self._save()
 
     def _save(self) -> None:
-        state = {"position": asdict(self.trainer.position), "older_words": self.n_older}
+        state = {"position": asdict(self.trainer.position), "older_words": self.n_older, "seconds": self.seconds}
         self.run.write(self.step, self.trainer.model.tensors(), self._write_config, training={}, state=state)
         self.run.prune({self.step})
         self.saved_at = time.monotonic()
@@ -203,12 +220,12 @@ class _VectorRun:
         summary = (*describe_corpus(corpus), used)
         return RunStarted("cpu", size, size, summary, self.steps, self.step, self.run.path)
 
-    def _outcome(self, interrupted: bool) -> RunResult:
+    def _outcome(self, reason: str) -> RunResult:
         losses = self.trainer.position.epochs
         return RunResult(
-            reason="interrupted" if interrupted else "max_epochs",
+            reason=reason,
             steps=self.step,
-            seconds=time.monotonic() - self.began,
+            seconds=self.seconds,
             metric=_METRIC,
             best_step=None,
             scores={_METRIC: losses[-1]} if losses else {},
@@ -237,13 +254,13 @@ class FactorTraining(Training):
         )
 
     def train(self, run: RunFolder, reporter: Reporter, *, saves_start: bool = False) -> TrainResult:
-        progress, began = FitReporter(run, reporter), time.monotonic()
+        progress = FitReporter(run, reporter)
         summary = tuple(describe_corpus(self.corpus))
         progress.reporter.started(RunStarted("cpu", 0, 0, summary, None, 0, run.path))
         model, notes = fit_factors(self.config, self.corpus)
         for line in notes:
             progress.note(line)
-        seconds = time.monotonic() - began
+        seconds = progress.seconds
         run.cut_metrics(0)
         written = run.write(1, model.tensors(), self._write_config, training={}, state={})
         run.append_metrics({"step": 1, "epoch": 1, "loss": None, "seconds": round(seconds, 3)})

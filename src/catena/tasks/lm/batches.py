@@ -1,4 +1,6 @@
-"""Training batches of a language model: input ids and the same ids shifted by one position.
+"""Training batches of a language model, and the log-probabilities of the tokens of a text.
+
+Training batches of a language model: input ids and the same ids shifted by one position.
 
 In every batch ``targets[:, i]`` is the token after ``ids[:, i]``. There are three orders: contiguous, windows and
 sentences. Each epoch is a plan whose batches are accessed by index.
@@ -249,7 +251,7 @@ def window_log_probs(model: NeuralLanguageModel, stream: Tensor, width: int, str
     return found
 
 
-def line_log_probs(model: AutoregressiveLM, part: TextPart, device: torch.device) -> np.ndarray:
+def line_log_probs(model: AutoregressiveLM[Any], part: TextPart, device: torch.device) -> np.ndarray:
     """log p of every token; the context of a line is only the begin symbol."""
     corpus = part.corpus
     base = int(corpus.offsets[0])

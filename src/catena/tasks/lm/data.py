@@ -1,4 +1,6 @@
-"""Text to ids and back: the tokenizer and vocabulary of a language model, saved with its weights.
+"""Texts for a language model: reading, splitting, and ids by its tokenizer and vocabulary.
+
+Text to ids and back: the tokenizer and vocabulary of a language model, saved with its weights.
 
 From texts to ids: read lines, tokenize, split, build the vocabulary, encode.
 
@@ -16,13 +18,14 @@ from pathlib import Path
 
 import numpy as np
 
+from catena.data import records
 from catena.data.config import VocabularyConfig
 from catena.data.corpus import IN_MEMORY, Corpus, CorpusBuilder
 from catena.data.examples import SourceLocation, Text
-from catena.data.formats import read_texts
-from catena.data.special_tokens import BEGIN_SYMBOL, END_SYMBOL, MASK_SYMBOL
+from catena.data.formats import read_texts, text_format
+from catena.data.special_tokens import BEGIN_SYMBOL, END_SYMBOL, MASK_SYMBOL, UNK_SYMBOL
 from catena.data.tokenize import Tokenizer, build_tokenizer, load_tokenizer
-from catena.data.vocabulary import UNK, UNK_SYMBOL, Vocabulary
+from catena.data.vocabulary import UNK, Vocabulary
 from catena.errors import DataError
 from catena.tasks.config import TOKENIZER, VOCABULARY
 from catena.tasks.lm.config import LmConfig, LmDataConfig
@@ -134,10 +137,15 @@ class LmData:
 
 def read_lines(data: LmDataConfig, path: Path) -> Iterator[Text]:
     """The texts of a file: its lines, or the cells of its text column."""
-    texts = read_texts(path, data.input_format, data.text_column, data.encoding, paragraphs=data.unit == "paragraph")
-    for number, text in enumerate(texts, start=1):
-        if text.strip() or data.blank_lines == "keep":
-            yield Text(text, SourceLocation(str(path), number))
+    format, are_paragraphs = text_format(path, data.input_format), data.unit == "paragraph"
+    if format == "text" and not are_paragraphs:
+        lines = enumerate(read_texts(path, format, encoding=data.encoding), start=1)
+        texts: Iterable[Text] = (Text(line, SourceLocation(str(path), number)) for number, line in lines)
+    else:
+        texts = records.read_texts(
+            path, format=format, text_column=data.text_column, paragraphs=are_paragraphs, encoding=data.encoding
+        )
+    yield from (text for text in texts if text.text.strip() or data.blank_lines == "keep")
 
 
 class _Gatherer:

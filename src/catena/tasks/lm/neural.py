@@ -13,9 +13,10 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from catena.data.examples import Text
+from catena.data.special_tokens import BEGIN_SYMBOL, END_SYMBOL
 from catena.data.vocabulary import Vocabulary
 from catena.errors import CatenaError, CheckpointError, DataError
-from catena.lm.base import BEGIN_SYMBOL, END_SYMBOL, AutoregressiveLM
+from catena.lm.base import AutoregressiveLM
 from catena.lm.neural import EncodedPrefix, NeuralLanguageModel
 from catena.lm.neural_build import build_masked, build_neural
 from catena.lm.neural_masked import MaskedLanguageModel

@@ -1,4 +1,4 @@
-"""Texts scored by a language model.
+"""Texts scored by a language model, and the metrics of a text, such as perplexity.
 
 Metrics of the log-probabilities of the tokens of a text. Imports no torch.
 

@@ -3,6 +3,8 @@
 The kind of the model decides the kind of trees: ``biaffine`` is for dependencies, the others are for phrase structure.
 If no kind is named, the training file decides. A new kind needs a config class in ``_ParserConfig``, an entry in
 ``ParseConfig.SUGGESTED`` and ``METRICS``, and a family in :mod:`catena.tasks.spec`.
+
+Tested in tests/tasks/parse/constituency/test_task.py and tests/tasks/parse/constituency/test_sequence.py.
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
 from catena import config as configs
 from catena.data.examples import ConlluRow, ConlluSentence, SourceLocation, Tree
 from catena.data.readers.brackets import parse as parse_brackets
@@ -30,7 +32,7 @@ class Parser(Estimator, task="parse"):
         config = configs.parse(ParseConfig, self.config_values())
         family: Any = self.spec.family(config)
         wanted = ConlluSentence if family.tree_format == "conllu" else Tree
-        trees = x if y is None else [_sentence(*pair) for pair in zip(x, y, strict=True)]
+        trees = x if y is None else _sentences(list(x), list(y))
         for number, tree in enumerate(trees, start=1):
             tree = parse_brackets(tree, f"tree {number}") if isinstance(tree, str) else tree
             if not isinstance(tree, wanted):
@@ -43,9 +45,20 @@ class Parser(Estimator, task="parse"):
                 raise DataError(f"tree {number} cannot be used: it is one {example.reason}. Remove or correct it.")
             yield example
 
-    def score(self, x: Any, y: Any = None) -> float:
-        """The labeled attachment score of dependencies, or the F1 of labeled brackets."""
-        return self.evaluate(x, y).scores()[self._fitted().metric]
+
+def _sentences(sentences: Sequence[Sequence[str]], trees: Sequence[Any]) -> list[ConlluSentence]:
+    """Sentences in CoNLL-U, from words, and heads and relations. Raise DataError if the numbers differ."""
+    if len(sentences) != len(trees):
+        raise DataError(f"y must have one tree per sentence ({len(sentences)}), got {len(trees)}. Pass as many trees.")
+    for i, (words, tree) in enumerate(zip(sentences, trees, strict=True)):
+        parts = tree if isinstance(tree, Sequence) else ()
+        sizes = [len(part) if isinstance(part, Sequence | np.ndarray) else -1 for part in parts]
+        if isinstance(words, str) or sizes != [len(words)] * 2:
+            raise DataError(
+                f"tree {i + 1} must be the heads and the relations of its words, got {tree!r:.60} for {words!r:.60}. "
+                f"Pass ([2, 0], ['nsubj', 'root']) for ['cats', 'sleep']."
+            )
+    return [_sentence(*pair) for pair in zip(sentences, trees, strict=True)]
 
 
 def _sentence(words: Sequence[str], tree: tuple[Sequence[int], Sequence[str]]) -> ConlluSentence:

@@ -23,11 +23,11 @@ from catena.metrics.confusion import confusion_table
 from catena.metrics.measure import Metric
 from catena.metrics.spans import SpanReport, span_report
 from catena.tasks.base import EvaluationResult, RankedPrediction, first_ranked
-from catena.tasks.data_warnings import unseen_line
 from catena.tasks.options import RankedOptions
 from catena.tasks.parse.constituency.trees import Confidence, flat, relabel_tree
 from catena.tasks.parse.data import TreeExample
 from catena.tasks.parse.dependency import config as dependency
+from catena.tasks.sources import unseen_line
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,7 @@
-"""Runs of agents: train, resume and load for the commands and functions that work with every task."""
+"""Runs of agents: train, resume and load for the commands and functions that work with every task.
+
+Tested in tests/agents/test_agent.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The config of a pointer network, which outputs positions of its input. Imports no torch."""
+"""The config of a pointer network, which outputs positions of its input. Imports no torch.
+
+Tested in tests/tasks/point/test_task.py and tests/tasks/point/test_data.py.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from pydantic import Field, model_validator
 
 from catena.config import Config
 from catena.data.config import BatchConfig
-from catena.seq2seq.pointer_config import PointerNetworkConfig, RuleName
+from catena.seq2seq.config import PointerNetworkConfig, RuleName
 from catena.tasks.config import FilesConfig, MachineConfig, SplitConfig, TaskConfig
 from catena.tasks.options import PredictOptions
 from catena.training.config import TrainingConfig

@@ -1,4 +1,4 @@
-"""Lines of files as sets of points or tokens, with target positions if they are given."""
+"""Points and tokens with target positions: lines of files, encoding, and generated problems."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 
+from catena.checkpoint import read_stored
 from catena.data.examples import SourceLocation
 from catena.data.files import bad_line, open_text
-from catena.errors import CheckpointError, DataError, FormatError
+from catena.errors import DataError, FormatError
 from catena.metrics.points import PointingResult
 from catena.niche.geometry.problems import PROBLEMS, draw
 from catena.seq2seq.pointing import END, allowed_ids
@@ -214,14 +215,10 @@ class PointEncoding:
     @classmethod
     def load(cls, folder: Path) -> PointEncoding:
         """The encoding that :meth:`save` wrote."""
-        try:
-            saved = json.loads((folder / _ENCODING).read_text(encoding="utf-8"))
-            tokens = None if saved["tokens"] is None else tuple(saved["tokens"])
-            return cls(saved["problem"], tokens, saved["n_features"], saved["longest"])
-        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-            raise CheckpointError(
-                f"{folder / _ENCODING} cannot be read: {error}. Copy the model folder again."
-            ) from error
+        numbers = {"n_features": int, "longest": int}
+        saved = read_stored(folder / _ENCODING, {"problem": str | None, "tokens": list[str] | None, **numbers})
+        tokens = None if saved["tokens"] is None else tuple(saved["tokens"])
+        return cls(saved["problem"], tokens, saved["n_features"], saved["longest"])
 
     def encode(self, items: Sequence[PointItem], solve: bool = True) -> PointSetBatch:
         """Items as arrays.

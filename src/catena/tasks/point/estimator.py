@@ -1,4 +1,4 @@
-"""The pointer network as an estimator."""
+"""The pointer network as an estimator. Tested in tests/tasks/test_estimator.py."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from catena.data.examples import SourceLocation
 from catena.errors import DataError
 from catena.tasks.estimator import Estimator
 from catena.tasks.point.data import PointItem, parse_points
+from catena.tasks.targets import check_same_length
 
 
 class Pointer(Estimator, task="point"):
@@ -26,8 +27,7 @@ class Pointer(Estimator, task="point"):
         if y is None:
             return items
         targets = [tuple(int(position) for position in target) for target in y]
-        if len(targets) != len(items):
-            raise DataError(f"y must have one target per set ({len(items)}), got {len(targets)}. Pass as many.")
+        check_same_length(items, targets, "set", "target")
         return [replace(item, target=target) for item, target in zip(items, targets, strict=True)]
 
 

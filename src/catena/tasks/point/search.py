@@ -1,4 +1,4 @@
-r"""Predictions of a pointer network.
+r"""Search, predictions and evaluation of a pointer network, and training by policy gradient.
 
 Policy gradient on the lengths of round trips, with the network's greedy output as baseline.
 
@@ -27,7 +27,7 @@ from catena.search.greedy_search import greedy
 from catena.search.hypothesis import Hypothesis
 from catena.seq2seq.pointer import PointerInputs, PointerNetwork
 from catena.seq2seq.pointing import most_steps
-from catena.seq2seq.scheduled import draw
+from catena.seq2seq.recurrent import draw
 from catena.tasks.base import EvaluationResult, RankedPrediction
 from catena.tasks.point.data import PointEncoding, PointItem, PointSetBatch
 

@@ -6,7 +6,7 @@ The text of an answer is always ``text[start:end]`` of its source, in characters
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -79,7 +79,8 @@ class AnswerList:
     answers: tuple[Answer, ...]
     no_answer_probability: float
     no_answer_margin: float
-    """The score of no answer minus the score of the best span; -inf for models without such a score."""
+    """The score of no answer minus the score of the best span, or the log-odds of no answer if words count too; -inf
+    for models without such a score."""
     has_answer: bool
 
     @property
@@ -100,16 +101,25 @@ class WindowLogits:
 
 
 class BestAnswer(NamedTuple):
-    """The best span of a question, and the scores of the span and of no answer."""
+    """The best span of a question, ``text == source[start:end]``, and the scores of the span and of no answer."""
 
     text: str
     score: float
     no_answer: float
+    source: int = 0
+    """The index of the text among those that were read."""
+    start: int = 0
+    end: int = 0
 
     @property
     def no_answer_margin(self) -> float:
         """The score of no answer minus the score of the span."""
         return self.no_answer - self.score if self.no_answer > NEG_INF else NEG_INF
+
+
+NoAnswerFn = Callable[[str, str, int, int, float], float]
+"""The log-odds of no answer from a question, a text, the start and the end of the best span in characters, and the
+score of no answer minus that of the span."""
 
 
 class ReadingAttention(NamedTuple):
@@ -140,6 +150,7 @@ class AnswerFinder:
         encoding: its tokenizer and vocabularies.
         options: how texts are read.
         batch_size: the number of tokens that are read in one batch, including padding.
+        no_answer: the log-odds of no answer; by the scores of the model only if None.
     """
 
     def __init__(
@@ -148,10 +159,11 @@ class AnswerFinder:
         encoding: ReadingEncoding,
         options: ReadingOptions | None = None,
         batch_size: int = 40_000,
+        no_answer: NoAnswerFn | None = None,
     ) -> None:
         self.model, self.encoding = model, encoding
         self.options = options or ReadingOptions()
-        self.batch_size = batch_size
+        self.batch_size, self.no_answer = batch_size, no_answer
 
     def find(self, question: str, texts: Sequence[str], biases: Sequence[float] | None = None) -> AnswerList:
         """The answers to a question from all texts together.
@@ -163,7 +175,7 @@ class AnswerFinder:
         """
         encoded = ReadingTexts(self.encoding, texts, [question])
         logits = self.read(encoded, [(0, range(len(texts)))])[0]
-        return self.choose(encoded, logits, None if biases is None else dict(enumerate(biases)))
+        return self.choose(encoded, logits, None if biases is None else dict(enumerate(biases)), question=question)
 
     @torch.no_grad()
     def attend(self, question: str, text: str) -> ReadingAttention:
@@ -229,8 +241,8 @@ class AnswerFinder:
                 none = min(none, before.no_answer)
                 best[place.group] = before._replace(no_answer=none)
                 if score > before.score:
-                    text = encoded.slice(place.text, place.window.first + i, place.window.first + j)
-                    best[place.group] = BestAnswer(text, score, none)
+                    at, to = encoded.locate(place.text, place.window.first + i, place.window.first + j)
+                    best[place.group] = BestAnswer(encoded.texts[place.text][at:to], score, none, place.text, at, to)
         return best
 
     def _places(self, encoded: ReadingTexts, pairs: Sequence[tuple[int, Sequence[int]]]) -> list[_Place]:
@@ -261,6 +273,7 @@ class AnswerFinder:
         logits: Sequence[WindowLogits],
         biases: Mapping[int, float] | None = None,
         scale: float | None = None,
+        question: str | None = None,
     ) -> AnswerList:
         """The best answers from the logits of all windows of a question.
 
@@ -269,16 +282,40 @@ class AnswerFinder:
             logits: the logits of the windows.
             biases: a score for the spans of each text, by its index; 0 if omitted.
             scale: the factor of the logits; the one of the options if omitted.
+            question: the question, for ``no_answer``.
         """
         scale = self.options.scale if scale is None else scale
         distribution = span_distribution(logits, self.options.max_answer, biases, scale)
+        margin = self._decide(encoded, logits, distribution, scale, question)
         n = _FEWEST_SPANS
         while True:
             spans = distribution.top(n)
             found = self._group(encoded, logits, distribution, spans)
             if len(found) >= self.options.n_best or len(spans) < n:
-                return self._listed(found, distribution)
+                return self._listed(found, distribution, margin)
             n *= 4
+
+    def _decide(
+        self,
+        encoded: ReadingTexts,
+        logits: Sequence[WindowLogits],
+        distribution: SpanDistribution,
+        scale: float,
+        question: str | None,
+    ) -> float:
+        """The margin of no answer. Log-odds by words become the probability of no answer in the distribution."""
+        best = distribution.top(1)
+        if distribution.no_answer == NEG_INF or not best:
+            return distribution.no_answer
+        margin = distribution.no_answer - best[0].score
+        if self.no_answer is None or question is None:
+            return margin
+        window = logits[best[0].window]
+        at = window.window.first
+        start, end = encoded.locate(window.source, at + best[0].first, at + best[0].last)
+        odds = self.no_answer(question, encoded.texts[window.source], start, end, margin / scale)
+        distribution.set_no_answer_odds(odds)
+        return odds
 
     def _group(
         self,
@@ -291,8 +328,7 @@ class AnswerFinder:
         found: dict[str, list[Answer]] = {}
         for span in spans:
             source, at = logits[span.window].source, logits[span.window].window.first
-            offsets = encoded.offsets[source]
-            start, end = int(offsets[at + span.first, 0]), int(offsets[at + span.last, 1])
+            start, end = encoded.locate(source, at + span.first, at + span.last)
             text = encoded.texts[source][start:end]
             p = distribution.probability(span.score)
             found.setdefault(normalize_answer(text) or text, []).append(
@@ -300,13 +336,11 @@ class AnswerFinder:
             )
         return found
 
-    def _listed(self, found: dict[str, list[Answer]], distribution: SpanDistribution) -> AnswerList:
+    def _listed(self, found: dict[str, list[Answer]], distribution: SpanDistribution, margin: float) -> AnswerList:
         answers = []
         for same in list(found.values())[: self.options.n_best]:
             total = min(1.0, sum(answer.probability for answer in same))
             answers.append(Answer(**{**vars(same[0]), "text_probability": total}))
-        best = answers[0].score if answers else NEG_INF
-        margin = distribution.no_answer - best if distribution.no_answer > NEG_INF else NEG_INF
         has_answer = bool(answers) and margin <= self.options.no_answer_threshold
         return AnswerList(tuple(answers), distribution.no_answer_probability, margin, has_answer)
 
@@ -350,6 +384,13 @@ def span_distribution(
     scores = scores.masked_fill(~owned_spans(low, high, first, t, max_answer), NEG_INF)
     bias = torch.tensor([(biases or {}).get(w.source, 0.0) for w in logits], dtype=scores.dtype)
     return SpanDistribution(scale * scores, bias, scale * min(w.no_answer for w in logits))
+
+
+def split_sentences(text: str) -> list[tuple[int, int]]:
+    """Start and end of each sentence in characters, without those that are blank."""
+    breaks = [match.end() for match in _SENTENCE_END.finditer(text)]
+    spans = zip([0, *breaks], [*breaks, len(text)], strict=True)
+    return [(start, end) for start, end in spans if text[start:end].strip()]
 
 
 def find_sentence(text: str, start: int, end: int) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Reading models from their configs."""
+"""Reading models from their configs. Tested in tests/tasks/read/test_model.py."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from catena.attention.flow import AttentionFlow
 from catena.attention.scores import build_score
 from catena.data.vocabulary import PAD, UNK, Vocabulary
 from catena.embeddings.characters import build_characters
-from catena.embeddings.partly_frozen import PartlyFrozenTable
-from catena.embeddings.table import Embedding, EmbeddingTable
-from catena.encoders.activations import build_activation
+from catena.embeddings.table import Embedding, EmbeddingTable, PartlyFrozenTable
 from catena.encoders.base import Encoder
 from catena.encoders.build import build_encoder
 from catena.encoders.highway import HighwayLayer
+from catena.encoders.layers import build_activation
 from catena.encoders.recurrent import Recurrent
 from catena.tasks.read.config import BiDAFConfig
+from catena.tasks.read.evidence import NoAnswerRegression
 from catena.tasks.read.model import BiDAF, NoAnswerBias, PooledNoAnswer, SpanOutput, TokenEmbedding
 
 
@@ -55,7 +55,18 @@ def build_bidaf(
         no_answer = NoAnswerBias()
     elif config.no_answer == "pooled":
         no_answer = PooledNoAnswer(modeling.d_out, modeling.d_out // 2)
-    return BiDAF(embedding, contextual, flow, modeling, output, no_answer, config.dropout, match=config.match)
+    decision = NoAnswerRegression() if no_answer is not None and config.no_answer_words else None
+    return BiDAF(
+        embedding,
+        contextual,
+        flow,
+        modeling,
+        output,
+        no_answer,
+        config.dropout,
+        match=config.match,
+        decision=decision,
+    )
 
 
 def _build(config: object, d_in: int) -> Encoder:

@@ -1,4 +1,7 @@
-"""The config of a reader, which answers questions by spans of texts. Imports no torch."""
+"""The config of a reader, which answers questions by spans of texts. Imports no torch.
+
+Tested in tests/tasks/read/test_task.py and tests/tasks/read/test_model.py.
+"""
 
 from __future__ import annotations
 
@@ -62,6 +65,9 @@ class BiDAFConfig(Config):
     """The encoder of the end also reads the attended text and the expected start, as in AllenNLP."""
     no_answer: Literal["none", "bias", "pooled"] = "none"
     """The score of no answer: none, one learned value, or a function of the positions that the model prefers."""
+    no_answer_words: bool = True
+    """Decide whether there is no answer by a regression over this score and which words of the question are in the text
+    and in the sentence of the answer. It is fitted on train and dev. No effect if no_answer = none."""
     dropout: Probability = 0.2
     """Probability of dropping an input of an encoder or of an output layer."""
 
@@ -103,8 +109,8 @@ class ReadSearchConfig(Config):
     stride: int = Field(200, ge=1)
     """Distance between the beginnings of two windows."""
     no_answer_threshold: float | None = None
-    """There is no answer if its log-probability exceeds that of the best answer by more than this. If not set, the
-    value with the best F1 on dev. It has no effect if model.no_answer = none."""
+    """There is no answer if its log-odds, or without model.no_answer_words its log-probability minus that of the best
+    answer, exceed this. If not set, the value with the best F1 on dev. No effect if model.no_answer = none."""
 
     @model_validator(mode="after")
     def _windows_overlap(self) -> ReadSearchConfig:
@@ -145,7 +151,8 @@ class ReadOptions(PredictOptions):
     max_answer: int | None = Field(None, ge=1)
     """Maximum number of tokens of an answer. Default: as trained."""
     no_answer_threshold: float | None = None
-    """There is no answer if its log-probability exceeds that of the best answer by more than this. Default: fitted."""
+    """There is no answer if its log-odds, or without model.no_answer_words its log-probability minus that of the best
+    answer, exceed this. Default: fitted."""
 
 
 class ReadConfig(TaskConfig):

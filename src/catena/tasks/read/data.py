@@ -91,8 +91,13 @@ class ReadingTexts:
 
     def slice(self, text: int, first: int, last: int) -> str:
         """The characters of a text from its token ``first`` to its token ``last``."""
+        start, end = self.locate(text, first, last)
+        return self.texts[text][start:end]
+
+    def locate(self, text: int, first: int, last: int) -> tuple[int, int]:
+        """Start and end in characters of the tokens ``first`` to ``last`` of a text."""
         offsets = self.offsets[text]
-        return self.texts[text][int(offsets[first, 0]) : int(offsets[last, 1])]
+        return int(offsets[first, 0]), int(offsets[last, 1])
 
     def batch(
         self,

@@ -1,4 +1,4 @@
-"""Windows over long texts, such that each short span belongs to exactly one of them.
+"""Texts and questions as ids, in windows such that each short span belongs to exactly one of them.
 
 A text of n tokens is read in windows of ``size`` tokens that begin ``stride`` tokens apart; the last one ends with the
 text. A span in the overlap of two windows belongs to the one in which it has more context on its shorter side: with
@@ -23,12 +23,12 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float32, Int
 
+from catena.checkpoint import read_stored
 from catena.data.config import TokenizerConfig, VocabularyConfig, WordTokenizerConfig
 from catena.data.readers.vectors import read_vectors
-from catena.data.tokenize import build_tokenizer, load_tokenizer, locate_tokens
-from catena.data.tokenizers.base import Tokenizer
+from catena.data.tokenize import Tokenizer, build_tokenizer, load_tokenizer, locate_tokens
 from catena.data.vocabulary import PAD, Vocabulary
-from catena.errors import CheckpointError, ConfigError
+from catena.errors import ConfigError
 from catena.tasks.config import TOKENIZER
 
 _ANY = 1 << 60
@@ -150,11 +150,8 @@ class ReadingEncoding:
         """Load an encoding written by :meth:`save`."""
         tokenizer = load_tokenizer(folder / TOKENIZER)
         words, characters = (Vocabulary.load(folder / name) for name in (WORDS, CHARACTERS))
-        try:
-            numbers = json.loads((folder / _NUMBERS).read_text(encoding="utf-8"))
-            return cls(tokenizer, words, characters, int(numbers["max_characters"]), int(numbers["n_pretrained"]))
-        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-            raise CheckpointError(f"{folder / _NUMBERS} cannot be read: {error}. Copy the model again.") from error
+        numbers = read_stored(folder / _NUMBERS, {"max_characters": int, "n_pretrained": int})
+        return cls(tokenizer, words, characters, numbers["max_characters"], numbers["n_pretrained"])
 
 
 def read_frozen_vectors(path: Path, d: int | None = None) -> tuple[list[str], Float32[np.ndarray, "v d"]]:

@@ -15,6 +15,7 @@ from catena.tasks.read.config import ReadOptions
 from catena.tasks.read.predict import ReadPrediction
 from catena.tasks.read.ranking import read_paragraphs
 from catena.tasks.read.task import RETRIEVAL_WEIGHT, ReadTask
+from catena.tasks.targets import check_same_length
 
 
 class Reader(Estimator, task="read"):
@@ -31,8 +32,7 @@ class Reader(Estimator, task="read"):
         self, x: Iterable[Sequence[str]], y: Iterable[str | Sequence[str] | None] | None
     ) -> list[QuestionExample]:
         pairs, answers = list(x), [] if y is None else list(y)
-        if len(pairs) != len(answers):
-            raise DataError(f"y must have an answer per question ({len(pairs)}), got {len(answers)}. Pass as many.")
+        check_same_length(pairs, answers, "question", "answer")
         return [
             _example(pair, own, number) for number, (pair, own) in enumerate(zip(pairs, answers, strict=True), start=1)
         ]
@@ -65,7 +65,7 @@ class Reader(Estimator, task="read"):
         most = k if k is not None or not Path(source).is_dir() else 5
         return list(task.answer(questions, paragraphs, options, k=most, retrieval_weight=retrieval_weight))
 
-    def score(self, x: Iterable[Sequence[str]], y: Iterable[str | Sequence[str] | None] | None) -> float:
+    def score(self, x: Any, y: Any = None) -> float:
         """F1 of the answers."""
         return self.evaluate(x, y).scores()["f1"]
 

@@ -84,10 +84,10 @@ class FolderReader:
 
     def answer(self, questions: Sequence[str]) -> Iterator[FolderAnswers]:
         """The answers to each question, in order. Reads blocks of questions, so that memory is bounded."""
-        for read in self._read(questions):
+        for question, read in zip(questions, self._read(questions), strict=True):
             best = max(read.scores.values())  # 0 for the best paragraph, so that no answer is comparable to one text
             bias = {source: self.weights.retrieval * (score - best) for source, score in read.scores.items()}
-            found = self.finder.choose(read.encoded, read.logits, bias, self.weights.spans)
+            found = self.finder.choose(read.encoded, read.logits, bias, self.weights.spans, question)
             yield self._with_paragraphs(found, read)
 
     def fit(self, examples: Sequence[QuestionExample]) -> MixtureWeights:

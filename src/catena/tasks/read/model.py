@@ -190,6 +190,7 @@ class BiDAF(nn.Module):
         no_answer: the logits of no answer; None if every question has one.
         dropout: the probability of dropping an input of ``contextual`` and ``modeling``.
         match: whether ``contextual`` also reads the two features of :func:`match_features`.
+        decision: the regression that decides on no answer; by scores only if None.
 
     The buffers ``scale`` and ``no_answer_threshold`` are fitted on dev questions and not used here: the inverse
     temperature of the logits, and the score by which no answer must exceed the best span.
@@ -209,9 +210,10 @@ class BiDAF(nn.Module):
         dropout: float = 0.0,
         *,
         match: bool = False,
+        decision: nn.Module | None = None,
     ) -> None:
         super().__init__()
-        self.match = match
+        self.match, self.decision = match, decision
         self.embedding, self.contextual, self.flow = embedding, contextual, flow
         self.modeling, self.output, self.no_answer = modeling, output, no_answer
         self.dropout = nn.Dropout(dropout)

@@ -1,4 +1,4 @@
-"""Predictions of a reader: an answer with its offsets in the text, alternatives, or no answer. Imports no torch."""
+"""Predictions of a reader, and their evaluation: an answer with its offsets, or no answer. Imports no torch."""
 
 from __future__ import annotations
 

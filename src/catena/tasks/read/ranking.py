@@ -1,4 +1,7 @@
-"""Paragraphs of files and folders: blocks of text between blank lines, with their offsets in the file."""
+"""Paragraphs of files and folders, and the rankers that choose those that may answer a question.
+
+Paragraphs of files and folders: blocks of text between blank lines, with their offsets in the file.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,7 @@ from catena.data.config import WordTokenizerConfig
 from catena.data.examples import SourceLocation
 from catena.data.files import open_text
 from catena.data.reading import ReadCounter
-from catena.data.tokenize import build_tokenizer
-from catena.data.tokenizers.base import Tokenizer
+from catena.data.tokenize import Tokenizer, build_tokenizer
 from catena.errors import DataError, FormatError
 from catena.retrieval.config import BM25Config, TfidfConfig
 from catena.retrieval.index import TermPart, VectorPart, search

@@ -1,4 +1,6 @@
-r"""Search of the best answer spans over the windows of all texts of a question, with one softmax over all of them.
+r"""Search of the best answer spans over all windows of a question, and the threshold of no answer.
+
+Search of the best answer spans over the windows of all texts of a question, with one softmax over all of them.
 
 .. math::  p(w, i, j) = \frac{\exp(s_{wi} + e_{wj} + r_w)}{Z}, \qquad i \le j < i + L
 
@@ -104,8 +106,13 @@ class SpanDistribution:
     ) -> None:
         self.scores = scores if bias is None else scores + bias[:, None, None]
         self.no_answer = no_answer
-        total = float(log_sum_exp(self.scores.flatten().double(), dim=0))
-        self.log_partition = float(np.logaddexp(total, no_answer))
+        self._total = float(log_sum_exp(self.scores.flatten().double(), dim=0))
+        self.log_partition = float(np.logaddexp(self._total, no_answer))
+
+    def set_no_answer_odds(self, log_odds: float) -> None:
+        """Let no answer have these log-odds; the spans keep their relative probabilities."""
+        self.no_answer = self._total + log_odds
+        self.log_partition = float(np.logaddexp(self._total, self.no_answer))
 
     def top(self, n: int) -> list[SpanScore]:
         """The ``n`` best spans in descending order of score, fewer if there are not as many."""

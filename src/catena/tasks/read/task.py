@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +47,7 @@ from catena.tasks.read.calibration import MixtureWeights, fit_scale
 from catena.tasks.read.config import ReadConfig, ReadOptions, ReadSearchConfig
 from catena.tasks.read.data import AnswerCounter, QuestionSet, ReadingBatch, ReadingTexts, ReadRows
 from catena.tasks.read.encoding import ReadingEncoding, read_frozen_vectors
+from catena.tasks.read.evidence import NoAnswerRegression, WordEvidence
 from catena.tasks.read.folder import FolderReader
 from catena.tasks.read.model import BiDAF, span_loss
 from catena.tasks.read.predict import ReadEvaluation, ReadPrediction, choose_unit, rank_predictions
@@ -80,6 +83,16 @@ class ReadTask(NeuralTask[ReadConfig, QuestionExample, ReadPrediction, ReadOptio
     def knows_no_answer(self) -> bool:
         """Whether the model has a score of no answer."""
         return self.model.no_answer is not None
+
+    @property
+    def decision(self) -> NoAnswerRegression | None:
+        """The regression that decides on no answer, which may not be fitted yet; None if scores decide."""
+        return self.model.decision if isinstance(self.model.decision, NoAnswerRegression) else None
+
+    @cached_property
+    def evidence(self) -> WordEvidence:
+        """Which words of questions are in texts."""
+        return WordEvidence(self.encoding)
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
@@ -128,6 +141,10 @@ class ReadTask(NeuralTask[ReadConfig, QuestionExample, ReadPrediction, ReadOptio
     def prepare(cls, config: ReadConfig, sources: Sources[QuestionExample], origin: Origin) -> NetworkTraining:
         training = super().prepare(config, sources, origin)
         training.data.lines.extend(sources.counter.notes())
+        task, rows = training.task, training.data.train
+        assert isinstance(task, ReadTask)
+        if task.decision is not None:
+            task.decision.fit_words(task.evidence, rows.questions.examples)
         return training
 
     @classmethod
@@ -198,17 +215,20 @@ class ReadTask(NeuralTask[ReadConfig, QuestionExample, ReadPrediction, ReadOptio
         return {"f1": answer_f1_measure(), "exact_match": exact_match_measure()}
 
     def evaluate_dev(self, rows: ReadRows) -> ReadEvaluation:
-        """Evaluate, and fit the threshold of no answer and the temperature.
+        """Evaluate, and fit the regression and the threshold of no answer, and the temperature.
 
-        Both are buffers, so they are saved with the weights; the loss does not read them.
+        All are buffers, so they are saved with the weights; the loss does not read them.
         """
         best = self._find_best(rows)
         references = [example.references for example in rows.questions.examples]
         if self.knows_no_answer:
             measure = answer_f1_measure("2.0", choose_unit(references))
             f1 = measure.statistics(references, [answer.text for answer in best])[:, 0]
-            margins = [answer.no_answer_margin for answer in best]
-            fitted = fit_no_answer_threshold(margins, f1, [float(not answers) for answers in references])
+            none = np.array([not answers for answers in references])
+            if self.decision is not None:
+                inputs = [self.decision.features(*parts) for parts in self._decided(rows, best)]
+                self.decision.fit(np.stack(inputs), none)
+            fitted = fit_no_answer_threshold(self._margins(rows, best), f1, none.astype(np.float64))
             self.model.no_answer_threshold.fill_(fitted.threshold)
         if self.config.evaluation.calibrate:
             self.model.scale.fill_(self._fitted_scale(rows))
@@ -220,9 +240,24 @@ class ReadTask(NeuralTask[ReadConfig, QuestionExample, ReadPrediction, ReadOptio
     def _find_best(self, rows: ReadRows) -> list[BestAnswer]:
         return self._finder(ReadOptions()).find_best(rows.questions.encoded, rows.pairs())
 
+    def _decided(
+        self, rows: ReadRows, best: Sequence[BestAnswer]
+    ) -> Iterator[tuple[WordEvidence, str, str, int, int, float]]:
+        """The arguments of the regression for each question."""
+        for example, answer in zip(rows.questions.examples, best, strict=True):
+            margin = answer.no_answer_margin if math.isfinite(answer.no_answer_margin) else 0.0
+            yield self.evidence, example.question, example.context, answer.start, answer.end, margin
+
+    def _margins(self, rows: ReadRows, best: Sequence[BestAnswer]) -> list[float]:
+        """By how much no answer is preferred, before the temperature."""
+        if self.decision is None or not self.decision.fitted:
+            return [answer.no_answer_margin for answer in best]
+        return [self.decision.log_odds(*parts) for parts in self._decided(rows, best)]
+
     def _evaluation(self, rows: ReadRows, best: Sequence[BestAnswer]) -> ReadEvaluation:
-        scale, threshold = float(self.model.scale), self._threshold(ReadOptions())
-        texts = ["" if scale * answer.no_answer_margin > threshold else answer.text for answer in best]
+        factor, threshold = self._margin_scale(), self._threshold(ReadOptions())
+        margins = self._margins(rows, best)
+        texts = ["" if factor * m > threshold else answer.text for m, answer in zip(margins, best, strict=True)]
         references = [example.references for example in rows.questions.examples]
         own = self.config.evaluation
         return ReadEvaluation(references, texts, own.script, own.unit)
@@ -244,12 +279,16 @@ class ReadTask(NeuralTask[ReadConfig, QuestionExample, ReadPrediction, ReadOptio
 
     # --- prediction ---------------------------------------------------------------------------------------------------
 
+    def _margin_scale(self) -> float:
+        """The factor of margins: log-odds of the regression have no temperature."""
+        return 1.0 if self.decision is not None and self.decision.fitted else float(self.model.scale)
+
     def _threshold(self, options: ReadOptions) -> float:
-        """The margin of the log-probability above which no answer is predicted."""
+        """The margin, scaled by the temperature, above which no answer is predicted."""
         for value in (options.no_answer_threshold, self.config.search.no_answer_threshold):
             if value is not None:
                 return value
-        return float(self.model.scale * self.model.no_answer_threshold)
+        return self._margin_scale() * float(self.model.no_answer_threshold)
 
     def _finder(self, options: ReadOptions) -> AnswerFinder:
         search = self.config.search
@@ -261,7 +300,10 @@ class ReadTask(NeuralTask[ReadConfig, QuestionExample, ReadPrediction, ReadOptio
             no_answer_threshold=self._threshold(options),
             scale=float(self.model.scale),
         )
-        return AnswerFinder(self.model, self.encoding, reading, self.config.evaluation.tokens_at_once)
+        decide = None
+        if self.decision is not None and self.decision.fitted:
+            decide = partial(self.decision.log_odds, self.evidence)
+        return AnswerFinder(self.model, self.encoding, reading, self.config.evaluation.tokens_at_once, decide)
 
     def check_options(self, options: ReadOptions) -> None:
         self.search_options(options)
@@ -287,7 +329,7 @@ class ReadTask(NeuralTask[ReadConfig, QuestionExample, ReadPrediction, ReadOptio
         encoded = ReadingTexts(self.encoding, list(numbers), [example.question for example in examples])
         logits = finder.read(encoded, pairs)
         return [
-            self._prediction(example, finder.choose(encoded, windows), options.n_best)
+            self._prediction(example, finder.choose(encoded, windows, question=example.question), options.n_best)
             for example, windows in zip(examples, logits, strict=True)
         ]
 
@@ -423,7 +465,8 @@ class ReadTask(NeuralTask[ReadConfig, QuestionExample, ReadPrediction, ReadOptio
             f"{1 / float(self.model.scale):.3f}",
         ]
         if self.knows_no_answer:
-            lines.append(f"no answer: {model.no_answer}, threshold {self._threshold(ReadOptions()):.3f}")
+            by = " and words" if self.decision is not None and self.decision.fitted else ""
+            lines.append(f"no answer: {model.no_answer}{by}, threshold {self._threshold(ReadOptions()):.3f}")
         return lines
 
 

@@ -1,4 +1,7 @@
-"""The config of regression. Imports no torch."""
+"""The config of regression. Imports no torch.
+
+Tested in tests/tasks/regress/test_media.py and tests/tasks/regress/test_neural.py.
+"""
 
 from __future__ import annotations
 
@@ -118,6 +121,9 @@ class RegressEvaluationConfig(Config):
     calibrate: bool = True
     """Scale the standard deviation to the errors on dev. false: maximum likelihood on train, which is too small for
     models with many parameters."""
+    deviation: float | None = Field(None, gt=0)
+    """With data.train_on_dev: the root mean squared error on dev of a run without it, which scales the standard
+    deviation. Training data cannot."""
 
 
 class RegressOptions(PredictOptions):

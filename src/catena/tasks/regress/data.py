@@ -8,22 +8,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from catena.data.column_choice import lookup
 from catena.data.examples import SourceLocation
+from catena.data.quantities import PLAIN, NumberStyle, find_style, parse_number, to_float
 from catena.data.reading import ReadCounter
 from catena.data.records import Record, RecordFile, open_records
 from catena.data.roles import LABEL_COLUMNS, MISSING, TEXT_COLUMNS, ColumnChoice, Role, find_column
 from catena.data.tables import TABLE_FORMATS
-from catena.data.values import strings
+from catena.data.values import is_wordy, lookup, repeats, strings
 from catena.errors import FormatError
 from catena.registry import did_you_mean
 from catena.tasks.regress.config import RegressDataConfig
 
-VALUE_COLUMNS = ("value", "target", "y", "score", "rating", "price", *LABEL_COLUMNS)
+_VALUE_NAMES = ("value", "target", "y", "score", "rating", "price")
+VALUE_COLUMNS = (*_VALUE_NAMES, *LABEL_COLUMNS)
 _NUMERIC = 0.75
 """Fraction of the cells of a column that are numbers from which it is a column of numbers."""
 _TEXT = Role("text", TEXT_COLUMNS, required=False)
@@ -38,12 +39,14 @@ class RegressExample:
         text: the text; empty if the data has none.
         numbers: one for each number column; nan where one is missing, in prediction only.
         value: nan if it is to be predicted.
+        weight: the factor of its loss in training.
     """
 
     text: str
     numbers: tuple[float, ...]
     value: float
     location: SourceLocation
+    weight: float = field(default=1.0, kw_only=True)
 
     @property
     def key(self) -> str:
@@ -60,6 +63,12 @@ class TableColumns:
     numbers: tuple[str, ...]
     unused: tuple[str, ...] = ()
     """Columns of numbers that are not read, because there is a text."""
+    written: Mapping[str, tuple[NumberStyle, str]] = field(default_factory=dict)
+    """How columns write their numbers, with an example, if not as programs do."""
+
+    def parse(self, name: str, value: Any) -> tuple[float, str | None]:
+        """The number that a cell of a column holds, as :func:`parse_number` has it."""
+        return parse_number(value, self.written[name][0] if name in self.written else PLAIN)
 
     def __str__(self) -> str:
         named = {"text": self.text, "value": self.value}
@@ -67,6 +76,10 @@ class TableColumns:
         if self.numbers:
             parts.append(f"numbers = {', '.join(map(repr, self.numbers))}")
         found = ", ".join(parts)
+        for name in (self.value, *self.numbers):
+            if name is not None and name in self.written:
+                style, example = self.written[name]
+                found += f"; {example!r} of {name!r} is read as {style.parse(example):g}"
         if self.unused:
             names = ",".join(self.unused)
             found += f"; to predict also from the numbers of other columns, pass --number-columns {names}"
@@ -130,29 +143,50 @@ def choose_table_columns(
         where: the file, for errors.
         gold: whether a value is read.
     """
-    numeric = [name for name in names if _is_numeric(name, rows)]
+    columns = {name: [lookup(row, name) for row in rows] for name in names}
+    styles = {name: find_style(cells) for name, cells in columns.items()}
+    numeric = [name for name in names if _is_numeric(columns[name], styles[name])]
     value = _find(data.value_column, "value", names, rows, where) if gold else None
     if gold and value is None:
         value = _choose_value(names, numeric, where)
     free = [name for name in names if name != value]
     text = _find(data.text_column, "text", names, rows, where) or find_column(free, TEXT_COLUMNS)
     words = [name for name in free if name not in numeric and strings(lookup(row, name) for row in rows)]
-    if text is None and len(words) == 1:
-        text = words[0]
+    texts = [name for name in words if _may_be_text(name, rows)]
+    if text is None and 1 in (len(words), len(texts)):
+        text = words[0] if len(words) == 1 else texts[0]
     found = tuple(str(_find(name, "number", names, rows, where)) for name in data.number_columns)
     others = tuple(name for name in numeric if name not in (text, value))
+    written = {name: (styles[name], cell) for name in numeric if (cell := _unlike_code(columns[name], styles[name]))}
     if found:
-        return TableColumns(text, value, found)
+        return TableColumns(text, value, found, written=written)
     if text is not None:
-        return TableColumns(text, value, (), others)
+        return TableColumns(text, value, (), others, written)
     if not others:
         raise FormatError(f"{where} has no column to predict from, only {value!r}. Add a text or a column of numbers.")
-    return TableColumns(None, value, others)
+    return TableColumns(None, value, others, written=written)
+
+
+def _unlike_code(cells: Sequence[Any], style: NumberStyle) -> str:
+    """The first cell with a number that a program would not read, or read as another one; empty if there is none."""
+    for cell in cells:
+        number = style.parse(cell) if isinstance(cell, str) else None
+        if number is not None and number != to_float(cell):
+            return str(cell)
+    return ""
+
+
+def _may_be_text(name: str, rows: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a column has words that differ, unlike ids and names of classes."""
+    values = strings(lookup(row, name) for row in rows)
+    return is_wordy(values) and not repeats(values)
 
 
 def _choose_value(names: Sequence[str], numeric: Sequence[str], where: str) -> str:
     """The column of values: a column with a common name, or the only one of numbers."""
-    found = find_column(numeric, VALUE_COLUMNS) or (numeric[0] if len(numeric) == 1 else None)
+    found = find_column(numeric, VALUE_COLUMNS) or find_column(names, _VALUE_NAMES)
+    if found is None and len(numeric) == 1:
+        found = numeric[0]
     if found is None:
         found = find_column(names, VALUE_COLUMNS)  # its values are not numbers, which reading reports
     if found is not None:
@@ -179,9 +213,8 @@ def _find(
     raise FormatError(f"{where} has no column {name!r} of the {role}: {did_you_mean(name, names)}.")
 
 
-def _is_numeric(name: str, rows: Sequence[Mapping[str, Any]]) -> bool:
-    cells = [parse_number(lookup(row, name))[1] for row in rows]
-    present = [problem for problem in cells if problem != "missing"]
+def _is_numeric(cells: Sequence[Any], style: NumberStyle) -> bool:
+    present = [problem for cell in cells if (problem := parse_number(cell, style)[1]) != "missing"]
     return bool(present) and sum(problem != "not a number" for problem in present) >= _NUMERIC * len(present)
 
 
@@ -190,11 +223,11 @@ def _to_example(record: Record, columns: TableColumns, gold: bool) -> tuple[Regr
     problem = None
     value = math.nan
     if columns.value is not None and gold:
-        value, problem = parse_number(record["value"])
+        value, problem = columns.parse(columns.value, record["value"])
         problem = None if problem is None else f"with a value that is {problem}"
     numbers = []
     for name in columns.numbers:
-        number, wrong = parse_number(lookup(record.columns, name))
+        number, wrong = columns.parse(name, lookup(record.columns, name))
         numbers.append(number)
         if wrong is not None and gold and problem is None:
             problem = f"with {name} that is {wrong}"
@@ -202,14 +235,3 @@ def _to_example(record: Record, columns: TableColumns, gold: bool) -> tuple[Regr
     if problem is None and gold and columns.text is not None and not text.strip() and not numbers:
         problem = "empty"
     return RegressExample(text, tuple(numbers), value, record.location), problem
-
-
-def parse_number(value: Any) -> tuple[float, str | None]:
-    """The number that a cell holds, and None; or nan and what is wrong with it: missing, not a number, not finite."""
-    if value is None or (isinstance(value, str) and value.strip() in MISSING):
-        return math.nan, "missing"
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        return math.nan, "not a number"
-    return (number, None) if math.isfinite(number) else (math.nan, "not finite")

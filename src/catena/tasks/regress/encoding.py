@@ -6,10 +6,12 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
+from catena.checkpoint import read_stored
 from catena.data.corpus import CorpusBuilder
 from catena.data.tokenize import Tokenizer, build_tokenizer
 from catena.data.vocabulary import Labels
@@ -44,7 +46,7 @@ class RegressEncoding:
     @classmethod
     def fit(cls, config: RegressConfig, train: Sequence[RegressExample]) -> RegressEncoding:
         """The encoding that training examples determine."""
-        values = np.array([example.value for example in train])
+        values, weights = np.array([example.value for example in train]), get_weights(train)
         if not values.std() > 0:
             raise DataError(
                 f"The values of the training examples must differ, got {values[0]:g} for all {len(values)}. Check "
@@ -52,11 +54,11 @@ class RegressEncoding:
             )
         names = config.data.number_columns
         table = np.array([example.numbers for example in train]).reshape(len(train), len(names))
-        deviations = table.std(0)
+        means, deviations = _moments(table, weights)
+        middle, scale = _moments(values, weights)
         has_texts = not config.reads_files and any(example.text for example in train)
         texts = _fit_texts(config, train) if has_texts else None
-        moments = (table.mean(0), np.where(deviations > 0, deviations, 1.0))
-        return cls(texts, names, *moments, float(values.mean()), float(values.std()))
+        return cls(texts, names, means, np.where(deviations > 0, deviations, 1.0), float(middle), float(scale))
 
     def numbers(self, examples: Sequence[RegressExample]) -> Float[np.ndarray, "n m"]:
         """The standardized numbers; 0, the mean, where one is missing."""
@@ -78,15 +80,29 @@ class RegressEncoding:
     @classmethod
     def load(cls, config: RegressConfig, folder: Path) -> RegressEncoding:
         """The encoding of a model folder."""
-        try:
-            stored = json.loads((folder / _FILE).read_text(encoding="utf-8"))
-            means, deviations = (np.array(stored[name], np.float64) for name in ("means", "deviations"))
-            middle, scale = (float(stored[name]) for name in ("middle", "scale"))
-            names, has_texts = tuple(stored["names"]), bool(stored["has_texts"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise CheckpointError(f"{folder / _FILE} cannot be read ({error}). Copy the model again.") from None
-        texts = ClassifyEncoding.load(config.encoder_config(), folder).texts if has_texts else None
-        return cls(texts, names, means, deviations, middle, scale)
+        kinds = {"names": list[str], "means": list[float], "deviations": list[float], "middle": float, "scale": float}
+        stored = read_stored(folder / _FILE, {**kinds, "has_texts": bool})
+        means, deviations = (np.array(stored[name], np.float64) for name in ("means", "deviations"))
+        if not (
+            len(stored["names"]) == len(means) == len(deviations) and (deviations > 0).all() and stored["scale"] > 0
+        ):
+            raise CheckpointError(
+                f"{folder / _FILE} must have a mean and a positive deviation of each number, got {len(means)} and "
+                f"{len(deviations)} for {len(stored['names'])}. Copy the model again."
+            )
+        texts = ClassifyEncoding.load(config.encoder_config(), folder).texts if stored["has_texts"] else None
+        return cls(texts, tuple(stored["names"]), means, deviations, stored["middle"], stored["scale"])
+
+
+def get_weights(examples: Sequence[RegressExample]) -> Float[np.ndarray, " n"]:
+    """The weight of each example."""
+    return np.array([example.weight for example in examples], np.float64)
+
+
+def _moments(values: np.ndarray, weights: np.ndarray) -> tuple[Any, Any]:
+    """The mean and the standard deviation over weighted rows."""
+    mean = np.average(values, axis=0, weights=weights)
+    return mean, np.sqrt(np.average((values - mean) ** 2, axis=0, weights=weights))
 
 
 def _fit_texts(config: RegressConfig, train: Sequence[RegressExample]) -> Encoding:

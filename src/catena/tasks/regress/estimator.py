@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -14,7 +14,10 @@ from catena.tasks.estimator import Estimator, is_path
 from catena.tasks.regress.data import RegressExample
 from catena.tasks.regress.predict import ValuePrediction
 from catena.tasks.regress.task import RegressTask
-from catena.tasks.targets import as_texts
+from catena.tasks.targets import as_texts, check_same_length
+
+if TYPE_CHECKING:
+    from catena.training.report import Reporter
 
 
 class Regressor(Estimator, task="regress"):
@@ -29,10 +32,18 @@ class Regressor(Estimator, task="regress"):
 
     _names: tuple[str, ...]
 
-    def fit(self, x: Any, y: Any = None, **options: Any) -> Regressor:
-        if hasattr(self, "_names"):
-            del self._names
-        return super().fit(x, y, **options)
+    def fit(self, x: Any, y: Any = None, sample_weight: Any = None, *, reporter: Reporter | None = None) -> Self:
+        """Train on examples.
+
+        Args:
+            x: the texts, the rows of numbers, or the ``Path`` of a file with inputs and values.
+            y: the values, one for each input; None if ``x`` is a path.
+            sample_weight: a factor of the loss of each example. An integer counts as that number of equal examples, but
+                the vocabulary and the dev set count each example once. Examples of weight 0 are left out.
+            reporter: receives the progress; None for silence.
+        """
+        x = self._start(x)
+        return self._fit(x, self._weighted_examples(x, y, sample_weight), reporter)
 
     def config_values(self) -> dict[str, Any]:
         values = super().config_values()
@@ -75,18 +86,17 @@ class Regressor(Estimator, task="regress"):
     def _examples(self, x: Any, y: Any) -> list[RegressExample]:
         values = _as_values(y)
         examples = self._rows(x, values)
-        if len(examples) != len(values):
-            raise DataError(
-                f"y must have one value per input ({len(examples)}), got {len(values)}. Pass as many values as inputs."
-            )
+        check_same_length(examples, values, "input", "value")
         return examples
 
     def _rows(self, x: Any, values: Sequence[float] | None) -> list[RegressExample]:
         """The examples of texts, or of a table of numbers, whose columns are remembered while fitting."""
+        if hasattr(x, "__array__") and not hasattr(x, "shape"):
+            x = np.asarray(x)
         given = x if hasattr(x, "shape") or hasattr(x, "columns") else list(x)
         if _is_table(given):
             table, names = _as_table(given)
-            self._check_names(names)
+            self._check_names(names, is_named=hasattr(given, "columns"))
             texts = [""] * len(table)
         else:
             texts = as_texts(given)
@@ -99,14 +109,19 @@ class Regressor(Estimator, task="regress"):
             for i, (text, row, value) in enumerate(zip(texts, table.tolist(), gold, strict=True), start=1)
         ]
 
-    def _check_names(self, names: tuple[str, ...]) -> None:
-        """Remember the number columns of training, and raise DataError for another number of them afterwards."""
+    def _check_names(self, names: tuple[str, ...], is_named: bool = False) -> None:
+        """Remember the number columns of training, and raise DataError for others afterwards."""
         if not hasattr(self, "_names"):
             task = getattr(self, "task_", None)
             self._names = task.encoding.names if isinstance(task, RegressTask) else names
         if len(names) != len(self._names):
             need = f"{len(self._names)} columns of numbers" if self._names else "texts"
             raise DataError(f"X must have {need}, as in training, got {len(names)} columns of numbers. Match them.")
+        if is_named and names != self._names and self._names != _numbered(len(names)):
+            raise DataError(
+                f"X must have the columns {', '.join(self._names)} in this order, as in training, got "
+                f"{', '.join(names)}. Reorder or rename them."
+            )
 
     def __sklearn_tags__(self) -> Any:
         from sklearn.utils import InputTags, RegressorTags, Tags, TargetTags
@@ -123,7 +138,9 @@ def _is_table(x: Any) -> bool:
     """Whether inputs are rows of numbers: a table of two axes, or a list of lists."""
     shape = getattr(x, "shape", None)
     if isinstance(shape, tuple):
-        return len(shape) == 2 and not all(isinstance(value, str) for value in np.asarray(x)[:1].ravel())
+        if len(shape) != 2 or 0 in shape:
+            return len(shape) == 2 and shape[1] > 1
+        return not all(isinstance(value, str) for value in np.asarray(x)[:1].ravel())
     return len(x) > 0 and not isinstance(x[0], str) and hasattr(x[0], "__len__")
 
 
@@ -137,15 +154,19 @@ def _as_table(x: Any) -> tuple[np.ndarray, tuple[str, ...]]:
     if not np.isfinite(table).all():
         i, j = np.argwhere(~np.isfinite(table))[0].tolist()
         raise DataError(f"X must be finite, got {table[i, j]} in row {i}, column {j}. Fill or drop such rows.")
-    names = map(str, columns if columns is not None else range(1, table.shape[1] + 1))
-    return table, tuple(names)
+    return table, tuple(map(str, columns)) if columns is not None else _numbered(table.shape[1])
+
+
+def _numbered(n: int) -> tuple[str, ...]:
+    """The names of columns without names."""
+    return tuple(map(str, range(1, n + 1)))
 
 
 def _as_values(y: Any) -> list[float]:
     if y is None:
         raise DataError("y must be a list of numbers, got None. Pass one value for each input.")
     try:
-        values = np.asarray(y if hasattr(y, "shape") else list(y), np.float64).reshape(-1)
+        values = np.asarray(y if hasattr(y, "__array__") else list(y), np.float64).reshape(-1)
     except (TypeError, ValueError):
         raise DataError(f"y must be numbers, got {y!r:.60}. Use TextClassifier for labels.") from None
     if not np.isfinite(values).all():

@@ -1,17 +1,17 @@
-r"""Sparse rows of features for linear models and kernels, in float64.
+r"""Sparse rows of features, and closed forms of ridge and kernel ridge regression on them, in float64.
 
 A row has the features of a text, weighted by TF-IDF, and then the standardized numbers. Tested in
 tests/tasks/regress/test_features.py.
 
 Least squares, ridge and kernel ridge regression by their closed forms.
 
-With centered features and values,
+With centered features and values, and weights of the rows in the diagonal matrix S,
 
-.. math::  w = (X^T X + \alpha I)^{-1} X^T y
+.. math::  w = (X^T S X + \alpha I)^{-1} X^T S y
 
 has an unpenalized bias. Up to :data:`DIRECT` features the equations are solved directly; with more, by conjugate
 gradients, which never form a matrix. Without a penalty the solution of minimum length is returned. Kernel ridge
-regression is :math:`f(x) = \bar y + \sum_i a_i k(x, x_i)` with :math:`a = (K + \alpha I)^{-1} (y - \bar y)`.
+regression is :math:`f(x) = \bar y + \sum_i a_i k(x, x_i)` with :math:`a = (K + \alpha S^{-1})^{-1} (y - \bar y)`.
 
 Goodfellow et al. (2016), sections 5.1.4, 5.7.2 and 7.1.1. Tested in tests/tasks/regress/test_solvers.py.
 """
@@ -19,11 +19,12 @@ Goodfellow et al. (2016), sections 5.1.4, 5.7.2 and 7.1.1. Tested in tests/tasks
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
+from torch.nn import functional as F
 
 from catena.data.features import Features
 
@@ -84,9 +85,13 @@ class SparseRows:
         """The squared length of each row."""
         return np.bincount(self.rows, self.values**2, self.shape[0])
 
-    def means(self) -> Float[np.ndarray, " d"]:
-        """The mean of each column."""
-        return self.transposed_times(np.full(self.shape[0], 1 / self.shape[0]))
+    def means(self, weights: Float[np.ndarray, " n"]) -> Float[np.ndarray, " d"]:
+        """The mean of each column over weighted rows."""
+        return self.transposed_times(weights / weights.sum())
+
+    def scaled(self, factors: Float[np.ndarray, " n"]) -> SparseRows:
+        """Each row times its factor."""
+        return replace(self, values=self.values * factors[self.rows])
 
     def dense(self) -> Float[np.ndarray, "n d"]:
         """The matrix as an array."""
@@ -97,12 +102,14 @@ class SparseRows:
     def dots(self, other: SparseRows) -> Float[np.ndarray, "n m"]:
         """The dot products of all rows with all rows of another matrix, in blocks of bounded memory."""
         size = max(1, _AT_ONCE // max(1, self.shape[1]))
-        index = torch.from_numpy(np.stack((other.rows, other.ids)))
-        sparse = torch.sparse_coo_tensor(index, torch.from_numpy(other.values), other.shape, check_invariants=False)
+        ids, values = torch.from_numpy(other.ids), torch.from_numpy(other.values)
+        starts = torch.from_numpy(np.searchsorted(other.rows, np.arange(other.shape[0])))
         blocks = []
         for low in range(0, self.shape[0], size):
             block = torch.from_numpy(self.take(np.arange(low, min(low + size, self.shape[0]))).dense())
-            blocks.append(torch.sparse.mm(sparse, block.T).T.numpy())
+            columns = block.T.contiguous()
+            sums = F.embedding_bag(ids, columns, starts, mode="sum", per_sample_weights=values)
+            blocks.append(sums.T.numpy())
         return np.concatenate(blocks) if blocks else np.zeros((0, other.shape[0]))
 
 
@@ -120,10 +127,15 @@ def weigh(bags: Features, idf: Float[np.ndarray, " d"]) -> Features:
     return Features(bags.ids, (values / np.maximum(length, 1e-300)[rows]).astype(np.float32), bags.offsets)
 
 
-def inverse_document_frequency(bags: Features, n_features: int) -> Float[np.ndarray, " d"]:
-    """1 + log((1 + n) / (1 + the number of texts with the feature)), as scikit-learn smooths it."""
-    counts = np.bincount(bags.ids, minlength=n_features)
-    return 1 + np.log((1 + len(bags)) / (1 + counts))
+def inverse_document_frequency(
+    bags: Features, n_features: int, weights: Float[np.ndarray, " n"]
+) -> Float[np.ndarray, " d"]:
+    """1 + log((1 + n) / (1 + the number of texts with the feature)), as scikit-learn smooths it.
+
+    A text of weight 2 counts twice.
+    """
+    counts = np.bincount(bags.ids, np.repeat(weights, np.diff(bags.offsets)), n_features)
+    return 1 + np.log((1 + weights.sum()) / (1 + counts))
 
 
 # --- solutions --------------------------------------------------------------------------------------------------------
@@ -148,16 +160,26 @@ class LinearSolution:
         return rows.times(self.weights) + self.bias
 
 
-def solve_linear(rows: SparseRows, values: Float[np.ndarray, " n"], alpha: float) -> LinearSolution:
-    """The weights and the bias with the least Σ(y - x·w - b)² + α |w|²; of minimum length if several have it.
+def solve_linear(
+    rows: SparseRows, values: Float[np.ndarray, " n"], alpha: float, row_weights: Float[np.ndarray, " n"]
+) -> LinearSolution:
+    """The weights and the bias with the least Σ s (y - x·w - b)² + α |w|²; of minimum length if several have it.
 
     Direct: time O(n d² + d³). Otherwise each step takes time in the number of nonzero features.
+
+    Args:
+        rows: the features x of each example.
+        values: its value y.
+        alpha: the penalty.
+        row_weights: its weight s.
     """
-    means, middle = rows.means(), float(values.mean())
+    means, middle = rows.means(row_weights), float(np.average(values, weights=row_weights))
+    roots = np.sqrt(row_weights)
     if rows.shape[1] <= DIRECT:
-        weights, converged = _solve_directly(rows.dense() - means, values - middle, alpha), True
+        centered = (rows.dense() - means) * roots[:, None]
+        weights, converged = _solve_directly(centered, roots * (values - middle), alpha), True
     else:
-        weights, converged = _solve_by_steps(rows, means, values - middle, alpha)
+        weights, converged = _solve_by_steps(rows.scaled(roots), roots, means, roots * (values - middle), alpha)
     return LinearSolution(weights, middle - float(means @ weights), converged)
 
 
@@ -168,34 +190,44 @@ def _solve_directly(x: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n"], alp
 
 
 def _solve_by_steps(
-    rows: SparseRows, means: Float[np.ndarray, " d"], y: Float[np.ndarray, " n"], alpha: float
+    rows: SparseRows,
+    roots: Float[np.ndarray, " n"],
+    means: Float[np.ndarray, " d"],
+    y: Float[np.ndarray, " n"],
+    alpha: float,
 ) -> tuple[Float[np.ndarray, " d"], bool]:
-    """Conjugate gradients for least squares (Björck 1996, section 7.4), and whether they converged."""
+    """Conjugate gradients for least squares (Björck 1996, section 7.4), and whether they converged.
+
+    The matrix is X - ``roots`` ``means``ᵀ.
+    """
     weights = np.zeros(rows.shape[1])
     residual = y.copy()
-    gradient = _transposed_times(rows, means, residual)
+    gradient = _transposed_times(rows, roots, means, residual)
     direction = gradient
     size = first = float(gradient @ gradient)
     for _ in range(_MAX_STEPS):
         if size <= _TOLERANCE**2 * first:
             return weights, True
-        image = rows.times(direction) - float(means @ direction)
+        image = rows.times(direction) - roots * float(means @ direction)
         step = size / (float(image @ image) + alpha * float(direction @ direction))
         weights += step * direction
         residual -= step * image
-        gradient = _transposed_times(rows, means, residual) - alpha * weights
+        gradient = _transposed_times(rows, roots, means, residual) - alpha * weights
         before, size = size, float(gradient @ gradient)
         direction = gradient + (size / before) * direction
     return weights, False
 
 
-def _transposed_times(rows: SparseRows, means: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """(X - mean)ᵀ v."""
-    return rows.transposed_times(values) - means * values.sum()
+def _transposed_times(rows: SparseRows, roots: np.ndarray, means: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """(X - roots meansᵀ)ᵀ v."""
+    return rows.transposed_times(values) - means * float(roots @ values)
 
 
 def solve_kernel(
-    kernel: Float[np.ndarray, "n n"], values: Float[np.ndarray, " n"], alpha: float
+    kernel: Float[np.ndarray, "n n"],
+    values: Float[np.ndarray, " n"],
+    alpha: float,
+    weights: Float[np.ndarray, " n"],
 ) -> Float[np.ndarray, " n"]:
-    """The weights of the training examples, (K + α I)⁻¹ (y - mean). Time O(n³)."""
-    return np.linalg.solve(kernel + alpha * np.eye(len(kernel)), values - values.mean())
+    """The coefficients of weighted training examples, (K + α S⁻¹)⁻¹ (y - mean). Time O(n³)."""
+    return np.linalg.solve(kernel + np.diag(alpha / weights), values - np.average(values, weights=weights))

@@ -1,4 +1,4 @@
-"""Linear, ridge and kernel ridge regression as tasks: solved for, and chosen by dev.
+"""Linear, ridge and kernel ridge regression as tasks: solved for, with the candidates compared on dev.
 
 Tested in tests/tasks/regress/test_fitted.py.
 """
@@ -27,7 +27,7 @@ from catena.tasks.regress.config import (
     RidgeRegressionConfig,
 )
 from catena.tasks.regress.data import RegressExample
-from catena.tasks.regress.encoding import RegressEncoding, fit_tokenizer
+from catena.tasks.regress.encoding import RegressEncoding, fit_tokenizer, get_weights
 from catena.tasks.regress.features import (
     LinearSolution,
     SparseRows,
@@ -38,7 +38,7 @@ from catena.tasks.regress.features import (
     weigh,
 )
 from catena.tasks.regress.predict import RegressEvaluation, ValuePrediction
-from catena.tasks.regress.task import Gaussians, RegressTask, describe_parts, keep_usable
+from catena.tasks.regress.task import Gaussians, RegressTask, describe_parts, keep_usable, kept_deviation
 from catena.tasks.sources import Sources
 
 if TYPE_CHECKING:
@@ -95,6 +95,8 @@ class FittedRegressTask(RegressTask, FittedTask[RegressConfig, RegressExample, V
         model: the solution.
     """
 
+    stops_early = True
+
     def __init__(self, config: RegressConfig, encoding: RegressEncoding, model: FittedValues) -> None:
         self.config, self.encoding, self.model = config, encoding, model
 
@@ -117,12 +119,14 @@ class FittedRegressTask(RegressTask, FittedTask[RegressConfig, RegressExample, V
         idf = _fit_idf(config, encoding, parts.train)
         rows, dev_rows = (to_rows(config, encoding, idf, part) for part in (parts.train, parts.dev))
         values, dev_values = (np.array([example.value for example in part]) for part in (parts.train, parts.dev))
+        weights = get_weights(parts.train)
         metric = config.training.metric or "rmse"
         best: tuple[float, FittedValues] | None = None
-        for chosen, solution in _candidates(config, rows, values, origin, progress):
+        for chosen, solution in _candidates(config, rows, values, weights, origin, progress):
             residuals = {"train": values - solution.predict(rows), "dev": dev_values - solution.predict(dev_rows)}
-            used = residuals["dev" if config.evaluation.calibrate else "train"]
-            deviation = float(np.sqrt(np.mean(used**2)))
+            used = ("dev", np.ones(len(dev_values))) if config.evaluation.calibrate else ("train", weights)
+            found = float(np.sqrt(np.average(residuals[used[0]] ** 2, weights=used[1])))
+            deviation = kept_deviation(config) or found
             result = RegressEvaluation(dev_values, dev_values - residuals["dev"], np.full(len(dev_values), deviation))
             score = result.scores()[metric]
             _report(progress, chosen, solution, metric, score, residuals)
@@ -166,6 +170,7 @@ class FittedRegressTask(RegressTask, FittedTask[RegressConfig, RegressExample, V
             solution = LinearSolution(held["weights"], float(held["bias"]))
         chosen = {name.partition(".")[2]: float(held[name]) for name in held if name.startswith("chosen.")}
         encoding = RegressEncoding.load(config, checkpoint.folder)
+        _check_fit(encoding, solution, held["idf"], float(held["deviation"]))
         return cls(config, encoding, FittedValues(solution, held["idf"], float(held["deviation"]), chosen))
 
     # --- description --------------------------------------------------------------------------------------------------
@@ -211,34 +216,62 @@ def _fit_idf(config: RegressConfig, encoding: RegressEncoding, train: Sequence[R
     bags = _bags(encoding, train)
     if bags is None or encoding.texts is None:
         return np.zeros(0)
-    return inverse_document_frequency(bags, encoding.texts.size)
+    return inverse_document_frequency(bags, encoding.texts.size, get_weights(train))
 
 
 # --- candidates -------------------------------------------------------------------------------------------------------
 
 
 def _candidates(
-    config: RegressConfig, rows: SparseRows, values: np.ndarray, origin: Origin, progress: FitReporter
+    config: RegressConfig,
+    rows: SparseRows,
+    values: Float[np.ndarray, " n"],
+    weights: Float[np.ndarray, " n"],
+    origin: Origin,
+    progress: FitReporter,
 ) -> Iterator[tuple[dict[str, float], Solution]]:
-    """The solutions to choose from, with their options."""
+    """The solutions to choose from, with their options, as many as the time limit allows."""
     model = config.model
     if isinstance(model, LinearRegressionConfig):
-        yield {}, solve_linear(rows, values, 0.0)
+        yield {}, solve_linear(rows, values, 0.0, weights)
     elif isinstance(model, RidgeRegressionConfig):
-        for alpha in model.alpha:
-            yield {"alpha": alpha}, solve_linear(rows, values, alpha)
+        for i, alpha in enumerate(model.alpha):
+            if i and progress.is_time_over():
+                return
+            yield {"alpha": alpha}, solve_linear(rows, values, alpha, weights)
     else:
         assert isinstance(model, KernelRidgeConfig)
         if len(values) > model.max_examples:
-            index = origin.randomness.numpy("kernel").choice(len(values), model.max_examples, replace=False)
+            index = np.sort(origin.randomness.numpy("kernel").choice(len(values), model.max_examples, replace=False))
             progress.note(f"{model.max_examples:,} of {len(values):,} training examples, by model.max_examples")
-            rows, values = rows.take(np.sort(index)), values[np.sort(index)]
-        spread = float(rows.squares.mean() - (rows.means() ** 2).sum())
-        for gamma in (gamma / spread for gamma in model.gamma):
+            rows, values, weights = rows.take(index), values[index], weights[index]
+        spread = float(np.average(rows.squares, weights=weights) - (rows.means(weights) ** 2).sum())
+        middle = float(np.average(values, weights=weights))
+        for i, relative in enumerate(model.gamma):
+            if i and progress.is_time_over():
+                return
+            gamma = relative / spread
             kernel = gaussian_kernel(rows, rows, gamma)
             for alpha in model.alpha:
-                dual = solve_kernel(kernel, values, alpha)
-                yield {"alpha": alpha, "gamma": gamma}, KernelSolution(rows, dual, gamma, float(values.mean()))
+                dual = solve_kernel(kernel, values, alpha, weights)
+                chosen = {"alpha": alpha, "gamma": gamma, "relative_gamma": relative}
+                yield chosen, KernelSolution(rows, dual, gamma, middle)
+
+
+def _check_fit(encoding: RegressEncoding, solution: Solution, idf: np.ndarray, deviation: float) -> None:
+    """Raise ValueError if a loaded solution does not fit the encoding."""
+    n_bags = encoding.texts.size if encoding.texts is not None else 0
+    n = n_bags + len(encoding.names)
+    if isinstance(solution, LinearSolution):
+        fits = solution.weights.shape == (n,)
+    else:
+        support, rows = solution.support, len(solution.dual)
+        fits = support.shape == (rows, n) and len(support.rows) == len(support.ids) == len(support.values)
+        fits = fits and all(((ids >= 0) & (ids < m)).all() for ids, m in ((support.rows, rows), (support.ids, n)))
+    if not fits or len(idf) != n_bags or not deviation >= 0:
+        raise ValueError(
+            f"The model must have {n} features and a deviation of at least 0, got others. Copy the model again."
+        )
 
 
 def _report(
@@ -250,7 +283,8 @@ def _report(
     residuals: dict[str, np.ndarray],
 ) -> None:
     """A line about one candidate."""
-    options = ", ".join(f"{name} {value:.4g}" for name, value in chosen.items())
+    named = {name: value for name, value in chosen.items() if name != "relative_gamma"}  # what is kept for another fit
+    options = ", ".join(f"{name} {value:.4g}" for name, value in named.items())
     errors = ", ".join(f"{part} {np.sqrt(np.mean(errors**2)):.4g}" for part, errors in residuals.items())
     late = "" if solution.converged else "; the solver stopped before it converged"
     shown = f"{options}: " if options else ""

@@ -171,7 +171,7 @@ class FileRegressTask(NeuralRegressTask):
         contents, kept, rows = cls.media_task.decode_files(config.encoder_config(), paths, own)
         counter.dropped.extend(own.dropped)
         return [
-            FileExample(e.text, e.numbers, e.value, e.location, contents[row])
+            FileExample(e.text, e.numbers, e.value, e.location, contents[row], weight=e.weight)
             for e, row in ((examples[i], row) for i, row in zip(kept.tolist(), rows.tolist(), strict=True))
         ]
 
@@ -228,7 +228,7 @@ class FileRegressTask(NeuralRegressTask):
         sound = self.media_task.media == "sound"
         lengths = np.array([len(content) if sound else 1 for content in contents], np.int64)
         rows = MediaRows(contents, np.arange(len(contents)), lengths, [()] * len(contents))
-        return RegressRows(FileRows(self.media, rows), encoded.numbers, encoded.values, encoded.shown)
+        return RegressRows(FileRows(self.media, rows), encoded.numbers, encoded.values, encoded.weights, encoded.shown)
 
     def epoch(self, rows: RegressRows, number: int, randomness: Randomness) -> EpochPlan:
         self._train = rows

@@ -31,9 +31,9 @@ from catena.tasks.neural import Dataset, NetworkTraining, NeuralTask
 from catena.tasks.pretrained import initial_vectors
 from catena.tasks.regress.config import RegressConfig, RegressOptions
 from catena.tasks.regress.data import RegressExample
-from catena.tasks.regress.encoding import RegressEncoding, fit_tokenizer
+from catena.tasks.regress.encoding import RegressEncoding, fit_tokenizer, get_weights
 from catena.tasks.regress.predict import RegressEvaluation, ValuePrediction
-from catena.tasks.regress.task import Gaussians, RegressTask, describe_parts, keep_usable
+from catena.tasks.regress.task import Gaussians, RegressTask, describe_parts, keep_usable, kept_deviation
 from catena.tasks.sources import Sources
 from catena.training.task import BatchLoss, EpochPlan
 
@@ -53,6 +53,7 @@ class RegressBatch:
     texts: Any
     numbers: Float[Tensor, "b m"]
     values: Float[Tensor, "b"]
+    weights: Float[Tensor, "b"]
 
     @property
     def tokens(self) -> int:
@@ -65,11 +66,13 @@ class RegressRows:
 
     Args:
         texts: a value with ``lengths`` and ``batch``; None without texts and files.
+        weights: the factor of the loss of each example, 1 on average.
     """
 
     texts: Any
     numbers: Float[np.ndarray, "n m"]
     values: Float[np.ndarray, "n"]
+    weights: Float[np.ndarray, "n"]
     shown: dict[int, str] = field(default_factory=dict)
 
     @property
@@ -116,10 +119,13 @@ def build_number_network(sizes: Sequence[int]) -> nn.Module:
 
 
 def gaussian_loss(
-    values: Float[Tensor, "b"], mean: Float[Tensor, "b"], log_variance: Float[Tensor, "b"]
+    values: Float[Tensor, "b"],
+    mean: Float[Tensor, "b"],
+    log_variance: Float[Tensor, "b"],
+    weights: Float[Tensor, "b"],
 ) -> Float[Tensor, ""]:
-    """The mean negative log-likelihood, without the constant log(2π) / 2."""
-    return 0.5 * (log_variance + (values - mean) ** 2 * torch.exp(-log_variance)).mean()
+    """The mean weighted negative log-likelihood, without the constant log(2π) / 2."""
+    return 0.5 * (weights * (log_variance + (values - mean) ** 2 * torch.exp(-log_variance))).mean()
 
 
 class NeuralRegressTask(NeuralTask[RegressConfig, RegressExample, ValuePrediction, RegressOptions], RegressTask):
@@ -173,17 +179,22 @@ class NeuralRegressTask(NeuralTask[RegressConfig, RegressExample, ValuePredictio
         values = np.array([example.value for example in examples], np.float64)
         at = np.linspace(0, len(examples) - 1, min(_SHOWN, len(examples))).astype(int).tolist()
         shown = {i: examples[i].text or examples[i].key.strip() for i in at}
-        return RegressRows(self.encoding.encode_texts(examples), self.encoding.numbers(examples), values, shown)
+        weights = get_weights(examples)
+        weights = weights / (weights.mean() if len(weights) else 1.0)  # keeps the size of the steps
+        texts, numbers = self.encoding.encode_texts(examples), self.encoding.numbers(examples)
+        return RegressRows(texts, numbers, values, weights, shown)
 
     def collate(self, rows: RegressRows, index: np.ndarray) -> RegressBatch:
         texts = None if rows.texts is None else rows.texts.batch(index, None, self.device)
         return RegressBatch(texts, *self._numbers(rows, index))
 
-    def _numbers(self, rows: RegressRows, index: np.ndarray) -> tuple[Float[Tensor, "b m"], Float[Tensor, "b"]]:
-        """The standardized numbers and values of the rows at ``index``."""
+    def _numbers(
+        self, rows: RegressRows, index: np.ndarray
+    ) -> tuple[Float[Tensor, "b m"], Float[Tensor, "b"], Float[Tensor, "b"]]:
+        """The standardized numbers and values of the rows at ``index``, and their weights."""
         values = (rows.values[index] - self.encoding.middle) / self.encoding.scale
-        both = (torch.from_numpy(part).float().to(self.device) for part in (rows.numbers[index], values))
-        return tuple(both)  # type: ignore[return-value]
+        parts = rows.numbers[index], values, rows.weights[index]
+        return tuple(torch.from_numpy(part).float().to(self.device) for part in parts)  # type: ignore[return-value]
 
     # --- training -----------------------------------------------------------------------------------------------------
 
@@ -192,7 +203,9 @@ class NeuralRegressTask(NeuralTask[RegressConfig, RegressExample, ValuePredictio
         return super().epoch(rows, number, randomness)
 
     def loss(self, batch: RegressBatch) -> BatchLoss:
-        return BatchLoss(gaussian_loss(batch.values, *self.model(batch)), len(batch.values), batch.tokens)
+        mean, log_variance = self.model(batch)
+        loss = gaussian_loss(batch.values, mean, log_variance, batch.weights)
+        return BatchLoss(loss, len(batch.values), batch.tokens)
 
     def describe_batch(self, batch: RegressBatch) -> str:
         longest = "" if batch.texts is None else f", longest {batch.texts.longest} tokens"
@@ -212,7 +225,8 @@ class NeuralRegressTask(NeuralTask[RegressConfig, RegressExample, ValuePredictio
         fitted = rows if self.config.evaluation.calibrate or self._train is None else self._train
         self.model.variance.fill_(1.0)
         means, deviations = self._gaussians(fitted)
-        factor = float(np.mean(((fitted.values - means) / deviations) ** 2))
+        errors = kept_deviation(self.config) or fitted.values - means
+        factor = float(np.mean((errors / deviations) ** 2))
         self.model.variance.fill_(max(factor, _LEAST_VARIANCE))
         return self.evaluate_rows(rows)
 

@@ -1,4 +1,4 @@
-"""Predictions of regression.
+"""Predictions of regression, and their evaluation.
 
 Scores of predicted Gaussians: errors, correlations and the log-likelihood. Imports no torch.
 

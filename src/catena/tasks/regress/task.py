@@ -79,7 +79,8 @@ class RegressTask(BaseTask[RegressConfig, RegressExample, ValuePrediction, Regre
     def describe_file(cls, config: RegressConfig, path: Path) -> str:
         file, _ = open_values(config.data, path)
         shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
-        return f"{shown} is {file.detected.format}"
+        why = f": {file.detected.why}" if file.detected.columns.keys() >= {"text", "value"} else ""
+        return f"{shown} is {file.detected.format}{why}"
 
     def to_example(self, item: Any) -> RegressExample:
         if isinstance(item, RegressExample):
@@ -129,6 +130,11 @@ class RegressTask(BaseTask[RegressConfig, RegressExample, ValuePrediction, Regre
 
     def evaluate_examples(self, examples: Sequence[RegressExample]) -> EvaluationResult:
         return RegressEvaluation(np.array([example.value for example in examples]), *self.gaussians(examples))
+
+
+def kept_deviation(config: RegressConfig) -> float | None:
+    """The standard deviation of the config if dev is part of train and cannot show one."""
+    return config.evaluation.deviation if config.data.train_on_dev and config.data.dev is None else None
 
 
 def keep_usable(

@@ -1,4 +1,7 @@
-"""The config of a hidden Markov model. Imports no torch."""
+"""The config of a tagger: hidden Markov models, taggers on sparse features, neural taggers. Imports no torch.
+
+Tested in tests/tasks/tag/features/test_settings.py and tests/tasks/tag/test_chains.py.
+"""
 
 from __future__ import annotations
 
@@ -184,9 +187,6 @@ StructureName = Literal["crf", "softmax", "memm", "perceptron", "margin", "semim
 * margin: the gold sequence must win by a margin that grows with the number of wrong tags (Taskar et al. 2003);
 * semimarkov: whole segments instead of tags (Sarawagi & Cohen 2004).
 """
-
-_CHAINS = ("crf", "softmax", "memm", "perceptron", "margin")
-"""Structures over tag sequences."""
 
 
 class TagDataConfig(FilesConfig, FoldsConfig):

@@ -23,7 +23,7 @@ from catena.data.tokenize import build_tokenizer
 from catena.data.vocabulary import Labels
 from catena.errors import DataError, FormatError
 from catena.tasks.base import DataParts
-from catena.tasks.data_warnings import unseen_line
+from catena.tasks.sources import unseen_line
 from catena.tasks.tag.config import TagConfig, TagDataConfig
 from catena.tasks.tag.tag_set import TagSet, find_tagging
 from catena.tasks.word_inputs.sentences import Sentence, column_values, to_sentence
@@ -138,20 +138,29 @@ def from_rows(
     data: TagDataConfig, columns: Sequence[str], example: Columns | ConlluSentence, tagged: bool
 ) -> TaggedSentence:
     """A sentence in rows, with its tags if ``tagged``."""
-    sentence = to_sentence(example, columns, None if isinstance(example, ConlluSentence) else data.text_column)
+    words = "form" if isinstance(example, ConlluSentence) else data.text_column or str(example.word)
+    sentence = to_sentence(example, columns, words)
     if not tagged:
         return TaggedSentence(sentence, (), example.location, example)
     if isinstance(example, Columns) and len(example.rows[0]) < 2 and data.tags_column is None:
         raise DataError(f"{example.location} must have a word and its tag, got one column. Add a column with the tags.")
     name = data.tags_column or ("upos" if isinstance(example, ConlluSentence) else "-1")
     tags = column_values(example, name)
-    if tags == sentence.words:
+    if tags == sentence.words and _is_same_column(example, name, words):
         raise DataError(
             f"{example.location} must have a word and its tag, got the column of the words as tags. Add a column with "
             f"the tags, or name their columns with --text-column and --tags-column."
         )
     _refuse_answers(example, name, columns)
     return TaggedSentence(sentence, tags, example.location, example)
+
+
+def _is_same_column(example: Columns | ConlluSentence, one: str, other: str) -> bool:
+    """Whether two columns, by name or number, are the same. Words of a sentence may equal their lemmas."""
+    if isinstance(example, ConlluSentence):
+        return one == other
+    width = len(example.rows[0])
+    return int(one) % width == int(other) % width
 
 
 def _refuse_answers(example: Columns | ConlluSentence, name: str, columns: Sequence[str]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,11 +11,11 @@ from catena.data.examples import SourceLocation
 from catena.errors import DataError
 from catena.tasks.estimator import Estimator
 from catena.tasks.tag.data import TaggedSentence
-from catena.tasks.targets import Classes, Targets, is_missing
+from catena.tasks.targets import Classes, Targets, check_same_length, is_missing
 from catena.tasks.word_inputs.sentences import Sentence
 
 if TYPE_CHECKING:
-    from catena.training.report import Reporter
+    pass
 
 
 class Tagger(Estimator, task="tag"):
@@ -26,11 +26,6 @@ class Tagger(Estimator, task="tag"):
 
     Tags are strings or integers; ``classes_`` has them in the type that was given.
     """
-
-    def fit(self, x: Any, y: Any = None, *, reporter: Reporter | None = None) -> Self:
-        if hasattr(self, "_classes"):
-            del self._classes
-        return super().fit(x, y, reporter=reporter)
 
     def _examples(self, x: Iterable[Iterable[str]], y: Iterable[Iterable[Any]]) -> list[TaggedSentence]:
         sentences, targets = _paired(x, y)
@@ -51,20 +46,18 @@ class Tagger(Estimator, task="tag"):
             self._classes = Classes.of_names(self.task_.tags.names.names, several=False)  # type: ignore[attr-defined]
         self.classes_ = self._classes.array()
 
-    def score(self, x: Iterable[Iterable[str]], y: Iterable[Iterable[Any]]) -> float:
-        """Span F1 if the tags encode spans, otherwise the accuracy over words."""
-        return self.evaluate(x, y).scores()[self._fitted().metric]
-
 
 def _paired(x: Iterable[Iterable[str]], y: Iterable[Iterable[Any]]) -> tuple[list[list[str]], Targets]:
     """Sentences and the tags of their words. Raise DataError if the numbers differ."""
-    sentences, rows = [list(words) for words in x], [list(tags) for tags in y]
-    if len(sentences) != len(rows):
-        raise DataError(
-            f"y must have one list of tags per sentence ({len(sentences)}), got {len(rows)}. Pass as many lists as "
-            f"sentences."
-        )
+    given, rows = list(x), [list(tags) for tags in y]
+    for i, words in enumerate(given):
+        if isinstance(words, str):
+            raise DataError(f"sentence {i} must be a list of words, got {words!r:.60}. Split it into words.")
+    sentences = [list(words) for words in given]
+    check_same_length(sentences, rows, "sentence", "list of tags")
     for i, (words, tags) in enumerate(zip(sentences, rows, strict=True)):
+        if not words:
+            raise DataError(f"sentence {i} must have at least one word, got none. Leave it out.")
         if len(words) != len(tags):
             raise DataError(
                 f"sentence {i} must have one tag per word ({len(words)}), got {len(tags)}. Pass as many tags as words."

@@ -1,4 +1,4 @@
-"""Predictions of a tagger, and their output formats: columns, JSON, text with marked spans."""
+"""Predictions of a tagger, their output formats, and their evaluation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from catena.metrics.classification import label_report
 from catena.metrics.confusion import confusion_table
 from catena.metrics.measure import Metric, mean_score
 from catena.tasks.base import EvaluationResult, RankedPrediction
-from catena.tasks.data_warnings import unseen_line
+from catena.tasks.sources import unseen_line
 from catena.tasks.tag.data import TaggedSentence
 from catena.tasks.tag.tag_set import TagSet
 

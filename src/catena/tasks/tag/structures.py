@@ -1,4 +1,4 @@
-r"""Scores of tags from the states of an encoder, and the loss of each structure.
+r"""Scores of tags or segments from the states of an encoder, and the loss of each structure, also with unknown tags.
 
 With emissions :math:`e_i(q) = w_q \cdot h_i + b_q`, transitions :math:`a(p, q)`, a beginning and an end, the score of
 tags y is :math:`s(y) = \sum_i e_i(y_i) + \sum_i a(y_{i-1}, y_i) + \dots`. The loss for the gold tags :math:`y^*` is:

@@ -1,4 +1,6 @@
-"""Lemmas as tags: edit scripts that turn a word into its lemma and generalize to other words.
+"""The tags of a model: their scheme, detected from the training data, and lemmas as edit scripts.
+
+Lemmas as tags: edit scripts that turn a word into its lemma and generalize to other words.
 
 ``went`` to ``go`` is a rule for one word; ``walked`` to ``walk`` and ``talked`` to ``talk`` are the same rule: remove
 two characters at the end. A script has the change of case, the characters removed and added at the front, and those at
@@ -241,9 +243,9 @@ class TagSet:
             return "edits of lemmas"
         if self.files is None or self.own is None:
             return "plain"
-        learned = f", learned as {self.own.scheme}" if self.own.scheme != self.files.scheme else ""
+        learned = f", learned as {self.own.name}" if self.own.scheme != self.files.scheme else ""
         repaired = ", with invalid spans read as conlleval reads them" if self.repair else ""
-        return f"{self.files.scheme}{learned}{repaired}"
+        return f"{self.files.name}{learned}{repaired}"
 
     # --- files --------------------------------------------------------------------------------------------------------
 

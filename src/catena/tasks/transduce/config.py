@@ -1,4 +1,7 @@
-"""The config of a transducer. Imports no torch."""
+"""The config of a transducer. Imports no torch.
+
+Tested in tests/tasks/transduce/test_task.py and tests/tasks/transduce/test_data.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Networks for string transduction as tasks: edit transducers and encoder-decoders."""
+"""Networks for string transduction as tasks: edit transducers and encoder-decoders.
+
+Tested in tests/tasks/transduce/test_task.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Predictions of a transducer: targets with scores and alignments. Imports no torch."""
+"""Predictions of a transducer, and their evaluation: targets with scores and alignments. Imports no torch."""
 
 from __future__ import annotations
 

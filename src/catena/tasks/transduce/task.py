@@ -254,6 +254,8 @@ class CountedTransduceTask(
 ):
     """A joint n-gram model or a baseline, fitted without gradient steps; or an ensemble of any transducers."""
 
+    stops_early = True
+
     def __init__(self, config: TransduceConfig, model: StringTransducer) -> None:
         self.config, self.model = config, model
 
@@ -273,7 +275,9 @@ class CountedTransduceTask(
             return cls(config, Baseline.train(pairs, config.model))
         from catena.transduction.joint import JointModel
 
-        return cls(config, JointModel.train(pairs, model_section(config, JointConfig), progress.note))
+        return cls(
+            config, JointModel.train(pairs, model_section(config, JointConfig), progress.note, progress.is_time_over)
+        )
 
     def n_tokens(self, parts: DataParts[ParallelText]) -> int:
         return sum(len(self.tokenizer.source(example.source)) for example in parts.train)

@@ -1,4 +1,4 @@
-r"""Search over a candidate vocabulary: a subset of the target vocabulary for each source.
+r"""Candidate vocabularies: the table of candidates of each source word, and search over them.
 
 The output layer computes scores only for the candidates of a batch. Each row is then restricted to its own candidates,
 so that a translation does not depend on the other sources of its batch. Jean et al. 2015, section 3.3.

@@ -22,8 +22,7 @@ from catena.data.config import (
 )
 from catena.registry import did_you_mean
 from catena.search.config import BeamConfig, SearchConfig
-from catena.seq2seq.config import EncoderDecoderConfig
-from catena.seq2seq.transformer_config import TransformerSeq2SeqConfig
+from catena.seq2seq.config import EncoderDecoderConfig, TransformerSeq2SeqConfig
 from catena.tasks.config import MachineConfig, PairFilesConfig, SplitConfig, TaskConfig
 from catena.tasks.options import AttentionOptions, BeamOptions
 from catena.training.config import TrainingConfig

@@ -1,4 +1,4 @@
-"""Pairs of texts for translation: reading, and their storage as ids.
+"""Pairs of texts for translation: reading, tokens and vocabularies, storage as ids, batches.
 
 Memory does not grow with the text: pairs are stored as provisional token numbers in one flat array (on disk if it is
 large), and their ids in each vocabulary are looked up when a batch is made. Only the texts of dev and test are kept,

@@ -17,8 +17,7 @@ from catena.data.batches import pad
 from catena.data.special_tokens import BEGIN_SYMBOL, END_SYMBOL
 from catena.data.tokenize import Tokenizer, load_tokenizer
 from catena.data.vocabulary import PAD, UNK, Vocabulary
-from catena.seq2seq.base import Source
-from catena.seq2seq.sides import VocabularyInfo
+from catena.seq2seq.base import Source, VocabularyInfo
 from catena.tasks.config import TOKENIZER, VOCABULARY
 
 SPECIALS = (BEGIN_SYMBOL, END_SYMBOL)

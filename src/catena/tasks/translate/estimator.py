@@ -21,7 +21,3 @@ class Translator(Estimator, task="translate"):
 
     def _examples(self, x: Any, y: Any) -> list[TranslationExample]:
         return list(map(to_example, paired_texts(x, y)))
-
-    def score(self, x: Any, y: Any = None) -> float:
-        """BLEU, or the first metric of the config."""
-        return self.evaluate(x, y).scores()[self._fitted().metric]

@@ -1,4 +1,4 @@
-"""Predictions of a translator: translations with scores and attention weights. Imports no torch."""
+"""Predictions of a translator, and their evaluation: translations, scores, attention weights. Imports no torch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from jaxtyping import Float
 
-from catena.data.vocabulary import UNK_SYMBOL
+from catena.data.special_tokens import UNK_SYMBOL
 from catena.errors import ConfigError, MissingExtraError
 from catena.metrics.measure import LOG_PROB_TOLERANCE, Metric
 from catena.metrics.summary import SUMMARY_METRICS, summary_measure

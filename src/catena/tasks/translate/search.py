@@ -1,4 +1,4 @@
-"""Search for translations: candidates, copied words, and predictions with their details."""
+"""Search for translations: candidates, copied words, ensembles, attention maps, and export to other formats."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from catena.data.batches import pad
-from catena.data.special_tokens import BEGIN_SYMBOL, END_SYMBOL
-from catena.data.vocabulary import UNK, UNK_SYMBOL
+from catena.data.special_tokens import BEGIN_SYMBOL, END_SYMBOL, UNK_SYMBOL
+from catena.data.vocabulary import UNK
 from catena.errors import ConfigError, TooLongError
 from catena.kernels.linear.int8_weight import Int8Weight
 from catena.search.config import BaseSearchConfig

@@ -1,4 +1,7 @@
-"""The config of the word inputs of taggers and parsers. Imports no torch."""
+"""The config of the word inputs of taggers and parsers. Imports no torch.
+
+Tested in tests/tasks/word_inputs/test_encoding.py and tests/tasks/word_inputs/test_model.py.
+"""
 
 from __future__ import annotations
 

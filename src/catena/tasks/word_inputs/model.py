@@ -8,14 +8,14 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from catena.data.special_tokens import BEGIN_SYMBOL
 from catena.data.vocabulary import PAD, UNK
 from catena.embeddings.characters import CharacterEmbedding, build_characters
 from catena.embeddings.table import Embedding, EmbeddingTable, build_embedding
 from catena.encoders.base import Encoder
 from catena.encoders.build import build_encoder
 from catena.encoders.config import EncoderConfig
-from catena.encoders.dropout import Dropout
-from catena.lm.base import BEGIN_SYMBOL
+from catena.encoders.layers import Dropout
 from catena.tasks.pretrained import WordVectorRows, initial_vectors
 from catena.tasks.word_inputs.config import WordInputConfig
 from catena.tasks.word_inputs.encoding import WordBatch, WordEncoding

@@ -1,4 +1,7 @@
-"""Sentences of words from column files, CoNLL-U or lists of words. Imports no torch, as feature taggers need none."""
+"""Sentences of words from column files, CoNLL-U or lists of words. Imports no torch, as feature taggers need none.
+
+Tested in tests/tasks/word_inputs/test_encoding.py and tests/tasks/word_inputs/test_model.py.
+"""
 
 from __future__ import annotations
 

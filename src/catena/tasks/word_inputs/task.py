@@ -1,4 +1,7 @@
-"""Initialize a word embedding layer from the embeddings and encoder of a language model."""
+"""Tasks that read words as vectors, and the start of these vectors from a language model.
+
+Tested in tests/tasks/word_inputs/test_model.py.
+"""
 
 from __future__ import annotations
 

@@ -119,8 +119,18 @@ def test_features_without_symbols_are_rejected(tmp_path: Path) -> None:
     features = listed(SETTINGS[0], TEXTS)
     features.save(tmp_path)
     (tmp_path / "symbols.json").unlink()
-    with pytest.raises(CheckpointError, match=r"symbols\.json .*Train the model again"):
+    with pytest.raises(CheckpointError, match=r"symbols\.json cannot be read"):
         load_features(tmp_path, features.arrays())
+
+
+@pytest.mark.parametrize(("name", "wrong"), [("parents", 10**5), ("parents", -2), ("lasts", 10**5), ("lasts", -1)])
+def test_features_with_ids_out_of_range_are_rejected(name: str, wrong: int, tmp_path: Path) -> None:
+    features = listed(SETTINGS[0], TEXTS)
+    features.save(tmp_path)
+    arrays = {key: array.copy() for key, array in features.arrays().items()}
+    arrays[f"features.{name}"][-1] = wrong
+    with pytest.raises(CheckpointError, match=f"{name} must be .* ids from"):
+        load_features(tmp_path, arrays)
 
 
 @pytest.mark.parametrize("config", [WordTokenizerConfig(lowercase=True), WhitespaceTokenizerConfig(digits="split")])

@@ -30,7 +30,7 @@ def test_spool_returns_what_was_appended(memory: int) -> None:
 
 def stored(n: int = 20) -> tuple[StoredTexts, list[list[int]]]:
     rows = [list(range(i % 5)) for i in range(n)]
-    texts = StoredTexts(RowSpool(), Spool(), [("a",), ("b",), ("c",)])
+    texts = StoredTexts(RowSpool(), Spool(), [("a",), ("b",), ("c",)], np.ones(3))
     for low in range(0, n, 6):
         some = rows[low : low + 6]
         ids = np.array([x for row in some for x in row], np.int32)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -126,9 +127,16 @@ def test_output_formats(predictor: TreeTask) -> None:
     assert next(iter(row["probabilities"])) == "4"
 
 
-def test_options_of_texts_are_rejected(predictor: TreeTask) -> None:
-    with pytest.raises(ConfigError, match="n_best, threshold and scores are for classifiers of texts"):
-        predictor.predict([TREE], ClassifyOptions(n_best=2))
+def test_options_rank_and_limit_the_classes_of_the_root(predictor: TreeTask) -> None:
+    (plain,) = predictor.predict([TREE])
+    (found,) = predictor.predict([TREE], ClassifyOptions(n_best=2, scores=True))
+    ranked = sorted(plain.probabilities.items(), key=lambda item: -item[1])[:2]
+    text = "a lovely film"
+    assert found.to_rows() == [
+        {"label": label, "probability": p, "log_prob": math.log(p), "text": text} for label, p in ranked
+    ]
+    (none,) = predictor.predict([TREE], ClassifyOptions(threshold=1.0))
+    assert (none.label, str(none), none.nodes) == (None, "", plain.nodes)
 
 
 def test_nodes_of_a_chain_have_the_same_class_and_keep_their_shape(tmp_path: Path) -> None:

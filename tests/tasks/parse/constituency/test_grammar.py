@@ -235,7 +235,7 @@ def test_damaged_model_is_rejected(tmp_path: Path) -> None:
         (folder / SYMBOLS).write_text("{")
 
     write_checkpoint(tmp_path / "model", {}, damage)
-    with pytest.raises(CheckpointError, match=r"symbols\.json cannot be read"):
+    with pytest.raises(CheckpointError, match=r"symbols\.json is damaged"):
         load_task(tmp_path / "model")
 
 

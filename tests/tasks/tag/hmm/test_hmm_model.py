@@ -45,7 +45,7 @@ def test_saved_symbols_load_equal(tmp_path: Path) -> None:
     symbols.save(tmp_path)
     assert HmmSymbols.load(tmp_path) == symbols
     (tmp_path / "symbols.json").write_text("{}", encoding="utf-8")
-    with pytest.raises(CheckpointError, match=r"symbols.json cannot be read"):
+    with pytest.raises(CheckpointError, match=r"symbols.json is damaged"):
         HmmSymbols.load(tmp_path)
 
 

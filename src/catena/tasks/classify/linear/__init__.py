@@ -1,4 +1,4 @@
-"""Linear classifiers of texts: log-linear models and perceptrons on n-grams. Imports no torch.
+"""Linear classifiers of texts: log-linear models, TF-IDF and perceptrons on n-grams. Imports no torch.
 
 ============  ====================================================================================
 ``symbols``   texts as rows of symbols: tokens and character n-grams
@@ -7,5 +7,6 @@
 ``learner``   passes of gradient steps over the rows of the training texts
 ``data``      from training files to stored rows of features
 ``task``      the task and its training
+``tfidf``     logistic regression on TF-IDF features, fitted to convergence
 ============  ====================================================================================
 """

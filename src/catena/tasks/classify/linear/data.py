@@ -1,11 +1,16 @@
-"""Rows of integers in compact arrays, in a temporary file if there are many, so that memory does not grow with them.
+"""Training data of linear classifiers: files as rows of feature ids in compact arrays.
+
+Rows of integers in compact arrays, in a temporary file if there are many, so that memory does not grow with them.
 
 Files are read block by block rather than mapped, because the pages of a mapped file count as memory of the process.
+
+Tested in tests/tasks/classify/linear/test_storage.py and tests/tasks/classify/linear/test_task.py.
 """
 
 from __future__ import annotations
 
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -15,6 +20,7 @@ import numpy as np
 
 from catena.data.config import FeatureConfig
 from catena.data.examples import LabeledText
+from catena.data.reading import LONGEST_DOCUMENT
 from catena.data.tokenize import Tokenizer
 from catena.errors import DataError
 from catena.tasks.classify.config import ClassifyConfig
@@ -113,12 +119,14 @@ class StoredTexts:
     Args:
         features: the rows of features.
         gold: the index of the set of gold labels of each text.
-        sets: the sets of labels.
+        sets: the sets of labels; equal ones differ in their weight.
+        set_weights: the weight of each text with a set.
     """
 
     features: RowSpool
     gold: Spool
     sets: list[tuple[str, ...]]
+    set_weights: np.ndarray
 
     def append(self, rows: FeatureRows, gold: np.ndarray) -> None:
         self.features.append(rows.ids, rows.first)
@@ -142,7 +150,10 @@ class StoredTexts:
         for chunk in range(self.n_chunks):
             low, high = self.features.ends[chunk][0], self.features.ends[chunk + 1][0]
             counts += np.bincount(self.gold.read(low, high), minlength=len(counts))
-        return {labels: n for labels, n in zip(self.sets, counts.tolist(), strict=True) if n}
+        total: Counter[tuple[str, ...]] = Counter()
+        for labels, n in zip(self.sets, counts.tolist(), strict=True):
+            total[labels] += n
+        return {labels: n for labels, n in total.items() if n}
 
     def gather(self, chunks: np.ndarray) -> tuple[FeatureRows, np.ndarray, np.ndarray]:
         """The features, the gold sets and the indices of the texts of several chunks."""
@@ -179,6 +190,8 @@ class StoredTexts:
 PARTS = ("train", "dev", "test")
 _CHUNK = 2**13
 """Number of texts that are read and encoded together."""
+_ALL = 2**31
+"""A number of tokens that no text has."""
 _SLICE = 2**20
 """Number of values of a long array that are read together."""
 
@@ -192,7 +205,8 @@ class SymbolStore:
         names: the symbols; empty if they are hashes.
         symbols, singles: the rows of symbols and of character n-grams.
         gold: the index of the set of gold labels of each text.
-        sets: the sets of labels.
+        sets: the sets of labels; equal ones differ in their weight.
+        set_weights: the weight of each text with a set.
         part: 0, 1 or 2 for each text of train, dev and test.
         train_on_dev: whether the texts of dev are also in train.
     """
@@ -203,6 +217,7 @@ class SymbolStore:
     singles: RowSpool
     gold: Spool
     sets: list[tuple[str, ...]]
+    set_weights: np.ndarray
     part: np.ndarray
     train_on_dev: bool
 
@@ -258,6 +273,19 @@ class _Chunk:
         self.single_ends.append(len(self.singles))
 
 
+def longest_text(config: ClassifyConfig) -> int:
+    """Number of tokens of a text that are read; all of them for ``tfidf``, as other libraries read long documents."""
+    return _ALL if config.model.kind == "tfidf" else config.data.max_length
+
+
+def drop_length(config: ClassifyConfig) -> int | None:
+    """Number of tokens above which training texts are dropped; None if they are cut."""
+    if config.data.too_long == "cut":
+        return None
+    longest = config.data.max_length
+    return max(longest, LONGEST_DOCUMENT) if config.model.kind == "tfidf" else longest
+
+
 class _Builder:
     """Reads texts into a :class:`SymbolStore`."""
 
@@ -265,16 +293,16 @@ class _Builder:
         self.config, self.tokenizer, self.numbers = config, tokenizer, _Numbers()
         settings = feature_settings(config)
         number = hash_symbol if settings.buckets else self.numbers.__getitem__
-        self.reader = SymbolReader(tokenizer, settings, config.data.max_length, number)
+        self.reader = SymbolReader(tokenizer, settings, longest_text(config), number)
         self.symbols, self.singles = RowSpool(), RowSpool()
         self.gold, self.hashes = Spool(), Spool(np.uint64)
-        self.sets: dict[tuple[str, ...], int] = {}
+        self.sets: dict[tuple[tuple[str, ...], float], int] = {}
         self.needs_hashes = False
 
     def add(self, sources: Sources[LabeledText], part: str) -> None:
         """Store the usable texts of a part; the others are dropped and counted."""
-        data = self.config.data
-        limit = None if data.too_long == "cut" else data.max_length
+        longest = longest_text(self.config)
+        limit = drop_length(self.config)
         examples = sources.read(part)
         while True:
             chunk = _Chunk()
@@ -284,8 +312,8 @@ class _Builder:
                 if reason := why_unusable(example, row, self.config, part, limit):
                     sources.counter.drop(reason, example.location, example.text)
                     continue
-                chunk.add(row[: data.max_length], grams)
-                chunk.gold.append(self.sets.setdefault(example.labels, len(self.sets)))
+                chunk.add(row[:longest], grams)
+                chunk.gold.append(self.sets.setdefault((example.labels, example.weight), len(self.sets)))
                 if self.needs_hashes:
                     chunk.hashes.append(hash_text(example.text))
             if not chunk.n_read:
@@ -300,7 +328,8 @@ class _Builder:
             self.hashes.append(np.array(chunk.hashes, np.uint64))
 
     def finish(self, ranges: dict[str, range]) -> SymbolStore:
-        sets, n = list(self.sets), len(self.gold)
+        sets, n = [labels for labels, _ in self.sets], len(self.gold)
+        weights = np.array([weight for _, weight in self.sets], np.float64)
         part = np.zeros(n, np.int8)
         for name, rows in ranges.items():
             part[rows.start : rows.stop] = PARTS.index(name)
@@ -314,7 +343,7 @@ class _Builder:
             for name, index in split_texts(self.config, hashes, _LabelList(sets, gold), parts).items():
                 part[index] = PARTS.index(name)
         return SymbolStore(
-            self.tokenizer, list(self.numbers), self.symbols, self.singles, self.gold, sets, part,
+            self.tokenizer, list(self.numbers), self.symbols, self.singles, self.gold, sets, weights, part,
             self.config.data.train_on_dev and "dev" not in ranges,
         )  # fmt: skip
 
@@ -355,15 +384,17 @@ def store_symbols(config: ClassifyConfig, sources: Sources[LabeledText], tokeniz
     return builder.finish(ranges)
 
 
-def learn_features(config: ClassifyConfig, store: SymbolStore) -> tuple[BagFeatures, np.ndarray | None]:
-    """The features of the training texts, and the new number of each symbol if they are listed."""
+def learn_features(
+    config: ClassifyConfig, store: SymbolStore, most: int | None
+) -> tuple[BagFeatures, np.ndarray | None]:
+    """At most ``most`` features of the training texts, and the new number of each symbol if they are listed."""
     settings = feature_settings(config)
     if settings.buckets:
         return HashedNgrams(settings), None
     counter = NgramCounter(settings)
     for rows, _, part in store.read():
         counter.add(rows.take(store.rows_of("train", part)))
-    listed, mapping = counter.finish(store.names, settings.min_count, config.vocabulary.max_size)
+    listed, mapping = counter.finish(store.names, settings.min_count, most)
     if not len(listed) and settings.min_count > 1:
         raise DataError(
             f"min_count must be at most the count of the most frequent feature of the training texts, got "
@@ -382,7 +413,7 @@ def match_symbols(features: BagFeatures, store: SymbolStore, max_length: int) ->
 
 def encode_parts(features: BagFeatures, store: SymbolStore, mapping: np.ndarray | None) -> dict[str, StoredTexts]:
     """The features of train, dev and test."""
-    parts = {name: StoredTexts(RowSpool(), Spool(), store.sets) for name in PARTS}
+    parts = {name: StoredTexts(RowSpool(), Spool(), store.sets, store.set_weights) for name in PARTS}
     for symbols, gold, part in store.read():
         rows = features.encode(symbols if mapping is None else symbols.renumbered(mapping))
         for name in PARTS:

@@ -1,4 +1,6 @@
-"""Texts as rows of symbols: the ids or hashes of tokens, and of the character n-grams inside them.
+"""Features of texts for linear classifiers: tokens and their n-grams as ids, listed or hashed.
+
+Texts as rows of symbols: the ids or hashes of tokens, and of the character n-grams inside them.
 
 Most blank-separated chunks of running text were seen before, so a text is looked up chunk by chunk in a dictionary.
 
@@ -18,10 +20,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from catena.checkpoint import read_stored
 from catena.config import Config
 from catena.data.config import FeatureConfig, read_settings, write_settings
 from catena.data.features import BETWEEN, character_keys, display_key
@@ -239,6 +241,12 @@ class ListedNgrams(BagFeatures):
     def __init__(self, settings: FeatureConfig, names: list[str], parents: np.ndarray, lasts: np.ndarray) -> None:
         super().__init__(settings)
         self.names, self.parents, self.lasts = names, parents, lasts
+        for what, ids, n in (("parents", parents, len(parents)), ("lasts", lasts, len(names))):
+            least = -1 if what == "parents" else 0
+            if ids.shape != parents.shape or ids.dtype.kind != "i" or (ids < least).any() or (ids >= n).any():
+                raise CheckpointError(
+                    f"{what} must be {len(parents)} ids from {least} to {n - 1}, got others. Copy the model again."
+                )
 
     def __len__(self) -> int:
         return len(self.parents)
@@ -393,11 +401,5 @@ def load_features(folder: Path, arrays: dict[str, np.ndarray]) -> BagFeatures:
     settings = read_settings(folder / _SETTINGS_FILE, _Saved, "a folder of features", "a file of features").settings
     if settings.buckets is not None:
         return HashedNgrams(settings)
-    path = folder / _SYMBOLS_FILE
-    try:
-        names: Any = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            raise ValueError("it is not a list of strings")
-        return ListedNgrams(settings, names, arrays["features.parents"], arrays["features.lasts"])
-    except (OSError, ValueError, KeyError, RecursionError) as error:
-        raise CheckpointError(f"Cannot read {path} ({error}). Train the model again.") from None
+    names = read_stored(folder / _SYMBOLS_FILE, list[str])
+    return ListedNgrams(settings, names, arrays["features.parents"], arrays["features.lasts"])

@@ -1,4 +1,7 @@
-"""Passes over the training texts, with a gradient step for the features of each text."""
+"""Passes over the training texts, with a gradient step for the features of each text.
+
+Tested in tests/tasks/classify/linear/test_task.py.
+"""
 
 from __future__ import annotations
 
@@ -63,11 +66,11 @@ class LinearLearner(Learner):
         else:
             self._marks = np.zeros((0, len(names)), np.uint8)
             self._classes = np.array([names.id(labels[0]) if labels else 0 for labels in known], np.int32)
-        self._set_weights = np.ones(len(sets), np.float32)
+        gold, own = self.texts.gold.read(0, len(self.texts)), self.texts.set_weights
+        self._set_weights = (own / own[gold].mean()).astype(np.float32)  # keeps the size of the steps
         if config.loss.class_weights == "balanced" and not several:
-            gold = self._classes[self.texts.gold.read(0, len(self.texts))]
-            counts = np.bincount(gold, minlength=len(names))
-            self._set_weights = balance_classes(counts)[self._classes]
+            counts = np.bincount(self._classes[gold], self._set_weights[gold], len(names))
+            self._set_weights = self._set_weights * balance_classes(counts)[self._classes]
 
     def _count_rarity(self, n_features: int) -> np.ndarray:
         """The number of texts over the number with each feature, by which a penalty on that feature is multiplied."""
@@ -148,4 +151,4 @@ class LinearLearner(Learner):
 
 def balance_classes(counts: np.ndarray) -> np.ndarray:
     """Weights that give all classes the same total: n / (k · count), with mean 1 over the texts."""
-    return (counts.sum() / (np.maximum(counts, 1) * len(counts))).astype(np.float32)
+    return (counts.sum() / (np.where(counts > 0, counts, 1) * len(counts))).astype(np.float32)

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from catena.tasks.classify.linear.data import (
     StoredTexts,
     encode_parts,
     learn_features,
+    longest_text,
     match_symbols,
     store_symbols,
 )
@@ -220,12 +221,14 @@ class LinearTask(TextInputs, BaseTask[ClassifyConfig, LabeledText, ClassPredicti
 def load_encoding(config: ClassifyConfig, folder: Path, arrays: Mapping[str, np.ndarray]) -> LinearEncoding:
     """The encoding that :meth:`LinearTask.save` wrote."""
     features = load_features(folder / _FEATURES, dict(arrays))
-    texts = BagTexts(load_tokenizer(folder / TOKENIZER), features, config.data.max_length)
+    texts = BagTexts(load_tokenizer(folder / TOKENIZER), features, longest_text(config))
     return LinearEncoding(texts, Labels.load(folder / LABELS))
 
 
 class LinearTraining(Training):
     """A linear classifier and its training texts, stored as features."""
+
+    family: type[LinearTask] = LinearTask
 
     def __init__(self, config: ClassifyConfig, sources: Sources[LabeledText], origin: Origin) -> None:
         self.config, self.randomness = config, origin.randomness
@@ -237,17 +240,28 @@ class LinearTraining(Training):
         own = store.sets_of("train") if "dev" in sources else store.sets_of("train", "dev")
         names = count_labels(own, config, len(store.part))
         if old is None:
-            features, mapping = learn_features(config, store)
-            self.encoding = LinearEncoding(BagTexts(store.tokenizer, features, config.data.max_length), names)
+            features, mapping = learn_features(config, store, self._most_features(names))
+            self.encoding = LinearEncoding(BagTexts(store.tokenizer, features, longest_text(config)), names)
         else:
             old.names.ids(names.names)  # raises if the older model does not have a label
             mapping = match_symbols(old.texts.features, store, config.data.max_length)
             self.encoding = old
         self.parts = encode_parts(self.encoding.texts.features, store, mapping)
         self.lines = [*lines, sources.counter.counts(len(store.part)).sentence(), *self._describe()]
-        self.learner = LinearLearner(
-            config, self.parts["train"], self.encoding.names, self.encoding.texts.size, self.randomness
+        self.learner = self._build_learner()
+
+    def _most_features(self, names: Labels) -> int | None:
+        """The largest number of features."""
+        return self.config.vocabulary.max_size
+
+    def _build_learner(self) -> Any:
+        return LinearLearner(
+            self.config, self.parts["train"], self.encoding.names, self.encoding.texts.size, self.randomness
         )  # fmt: skip
+
+    def task(self) -> LinearTask:
+        """The current model."""
+        return LinearTask(self.config, self.encoding, self.learner.weights, self.learner.bias)
 
     def load_weights(self, checkpoint: Checkpoint) -> None:
         arrays = checkpoint.arrays()
@@ -259,7 +273,7 @@ class LinearTraining(Training):
             self._save_start(model, run)
 
         def evaluate(best: Checkpoint) -> ClassifyEvaluation:
-            return LinearTask.load(self.config, best, "cpu").evaluate_stored(self.parts["test"])
+            return self.family.load(self.config, best, "cpu").evaluate_stored(self.parts["test"])
 
         return train_in_steps(model, self.config.training, run, reporter, evaluate if len(self.parts["test"]) else None)
 
@@ -293,7 +307,7 @@ class _LinearSteps(StepwiseModel):
     def __init__(self, training: LinearTraining) -> None:
         config, self.dev = training.config, training.parts["dev"]
         self.learner = self._learner = training.learner
-        self.task = LinearTask(config, training.encoding, self._learner.weights, self._learner.bias)
+        self.task = training.task()
         self.tokens, self.n_parameters = training.parts["train"].features.n_values, self.task.n_parameters
         self.metric, self.next_commands = self.task.metric, self.task.next_commands
         self.higher_is_better = self.task.find_metric(config.training.metric or self.metric).higher_is_better

@@ -1,4 +1,7 @@
-"""The classifier of pictures and sounds as an estimator of scikit-learn."""
+"""The classifier of pictures and sounds as an estimator of scikit-learn.
+
+Tested in tests/tasks/classify/media/test_data.py.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ class MediaClassifier(TextClassifier, task="classify"):
 
     model: Any
 
-    def fit(self, x: Any, y: Any = None, **options: Any) -> MediaClassifier:
+    def _prepare(self, x: Any) -> Any:
         if isinstance(x, str) and Path(x).is_dir():
             x = Path(x)
         if self.model is None:
@@ -41,8 +44,7 @@ class MediaClassifier(TextClassifier, task="classify"):
             self._kind = _choose_kind(x)
         elif self.model not in _KINDS:
             raise ConfigError(f"model must be 'picture' or 'sound', got {self.model!r}. Use TextClassifier for texts.")
-        super().fit(x, y, **options)
-        return self
+        return x
 
     def config_values(self) -> dict[str, Any]:
         kind = self.model or getattr(self, "_kind", None)

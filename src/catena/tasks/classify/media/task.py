@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -216,12 +217,10 @@ class MediaTask(LabelTask[MediaExample]):
             files = {part: [LabeledFile(e.path, e.labels, e.location) for e in some] for part, some in given.items()}
             contents = [example.content for some in given.values() for example in some]
             return files, contents, np.arange(len(contents))
-        listed = {
-            part: [file for path in sources.paths(part) for file in list_examples(config.data, path, sources.counter)]
-            for part in ("train", "dev", "test")
-        }
         if not sources.paths("train"):
             raise DataError(f"There is nothing to train on. Name a folder, as in 'catena train {cls.name} FOLDER'.")
+        reader = partial(list_examples, config.data)
+        listed = {part: list(sources.read(part, reader)) for part in ("train", "dev", "test")}
         every = [(part, file) for part, some in listed.items() for file in some]
         decoded = ReadCounter()
         contents, kept, rows = cls.decode_files(config, [file.path for _, file in every], decoded, use_cache=True)

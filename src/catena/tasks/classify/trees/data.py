@@ -1,4 +1,4 @@
-"""A tree in the form that a network accepts: the parent, the word and the label of each node.
+"""Labeled trees: reading, and the form that a network accepts, with the parent, word and label of each node.
 
 The tree is changed if the network cannot accept it; :attr:`TreeShape.origins` maps it back:
 

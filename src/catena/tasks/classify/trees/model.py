@@ -1,4 +1,4 @@
-"""Encoded trees, and batches of them on the model's device."""
+"""Networks that classify the nodes of trees, and encoded trees in batches on the model's device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Predictions of a classifier of trees.
+"""Predictions of a classifier of trees, and their evaluation.
 
 Accuracy on the nodes of trees: at the root and at all nodes, in all classes and in two. Numpy only.
 
@@ -24,7 +24,7 @@ from catena.metrics.measure import Metric
 from catena.registry import did_you_mean
 from catena.tasks.base import EvaluationResult, Prediction
 from catena.tasks.classify.data import describe_unseen
-from catena.tasks.classify.predict import METRICS, ClassifyEvaluation
+from catena.tasks.classify.predict import METRICS, ClassifyEvaluation, ClassPrediction
 from catena.tasks.classify.trees.model import NO_LABEL
 
 
@@ -35,36 +35,34 @@ class TreePrediction(Prediction):
     ``nodes`` has the class of each node and its probability, in the order of the opening brackets.
     """
 
-    probabilities: dict[str, float]
+    root: ClassPrediction
     tree: Tree
     nodes: tuple[tuple[str, float], ...]
 
     @property
-    def label(self) -> str:
-        return self.nodes[0][0]
+    def label(self) -> str | None:
+        return self.root.label
 
     @property
     def probability(self) -> float:
-        return self.nodes[0][1]
+        return self.root.probability
+
+    @property
+    def probabilities(self) -> dict[str, float]:
+        return self.root.probabilities
 
     def __str__(self) -> str:
-        return self.label
+        return str(self.root)
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "text": " ".join(self.tree.words()),
-            "label": self.label,
-            "probability": self.probability,
-            "probabilities": dict(sorted(self.probabilities.items(), key=lambda item: -item[1])),
-            "tree": to_text(self.tree),
-            "nodes": [{"label": label, "probability": p} for label, p in self.nodes],
-        }
+        nodes = [{"label": label, "probability": p} for label, p in self.nodes]
+        return {**self.root.to_dict(), "tree": to_text(self.tree), "nodes": nodes}
 
     def to_rows(self) -> list[dict[str, Any]]:
-        return [{"label": self.label, "probability": self.probability, "text": " ".join(self.tree.words())}]
+        return self.root.to_rows()
 
     def to_text(self, format: str) -> str:
-        return to_text(self.tree) if format == "brackets" else self.label
+        return to_text(self.tree) if format == "brackets" else str(self)
 
 
 # --- evaluation -------------------------------------------------------------------------------------------------------

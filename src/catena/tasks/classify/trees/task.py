@@ -21,7 +21,7 @@ from catena.data.vocabulary import UNK, Labels, Vocabulary
 from catena.draw.picture import Picture
 from catena.draw.terminal.tree import tree_text
 from catena.draw.tree import draw_tree
-from catena.errors import ConfigError, DataError
+from catena.errors import DataError
 from catena.metrics.calibration import fit_temperature
 from catena.metrics.measure import Metric
 from catena.tasks.base import DataParts, Origin
@@ -29,6 +29,7 @@ from catena.tasks.classify.config import ClassifyConfig, ClassifyOptions
 from catena.tasks.classify.data import SAMPLES, describe_labels, describe_unseen, find_unseen
 from catena.tasks.classify.encoding import ClassifyEncoding, TokenEncoding
 from catena.tasks.classify.model import LOSSES, balanced_weights
+from catena.tasks.classify.predict import ClassPrediction
 from catena.tasks.classify.tree_config import TreeClassifierConfig
 from catena.tasks.classify.trees.data import TreeReader, TreeShape, relabel_tree
 from catena.tasks.classify.trees.model import (
@@ -225,21 +226,25 @@ class TreeTask(NeuralTask[ClassifyConfig, Tree, TreePrediction, ClassifyOptions]
 
     # --- prediction ---------------------------------------------------------------------------------------------------
 
-    def check_options(self, options: ClassifyOptions) -> None:
-        if options != ClassifyOptions():
-            raise ConfigError("n_best, threshold and scores are for classifiers of texts, not of trees. Remove them.")
-
     def predict_examples(self, examples: Sequence[Tree], options: ClassifyOptions) -> list[TreePrediction]:
         rows = self.encode(examples, gold=False)
         probabilities = np.exp(self._log_probs(self._scored(rows, "all")[0]))
         ends = np.cumsum([len(shape.parents) for shape in rows.shapes])[:-1]
         parts = zip(examples, rows.shapes, np.split(probabilities, ends), strict=True)
-        return [self._prediction(tree, shape, own) for tree, shape, own in parts]
+        return [self._prediction(tree, shape, own, options) for tree, shape, own in parts]
 
-    def _prediction(self, tree: Tree, shape: TreeShape, probabilities: np.ndarray) -> TreePrediction:
+    def _prediction(
+        self, tree: Tree, shape: TreeShape, probabilities: np.ndarray, options: ClassifyOptions
+    ) -> TreePrediction:
         best = probabilities.argmax(1)
         nodes = tuple((self.labels[int(best[n])], float(probabilities[n, best[n]])) for n in shape.origins)
-        root = dict(zip(self.labels, probabilities[0].tolist(), strict=True))
+        root = ClassPrediction(
+            " ".join(tree.words()),
+            (nodes[0][0],) if options.threshold is None or nodes[0][1] >= options.threshold else (),
+            {self.labels[i]: float(probabilities[0, i]) for i in np.argsort(-probabilities[0], kind="stable").tolist()},
+            n_best=options.n_best,
+            scores=options.scores,
+        )
         return TreePrediction(root, relabel_tree(tree, [label for label, _ in nodes]), nodes)
 
     # --- reports ------------------------------------------------------------------------------------------------------

@@ -32,11 +32,10 @@ class SoundModel(Estimator, task="lm"):
 
     model: Any
 
-    def fit(self, x: Any, y: Any = None, **options: Any) -> SoundModel:
+    def _prepare(self, x: Any) -> Any:
         if self.model not in (None, "wavenet"):
             raise ConfigError(f"model must be 'wavenet', got {self.model!r}. Use LanguageModel for texts.")
-        super().fit(_as_path(x), y, **options)
-        return self
+        return _as_path(x)
 
     def config_values(self) -> dict[str, Any]:
         before, self.model = self.model, "wavenet"

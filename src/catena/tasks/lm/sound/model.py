@@ -1,4 +1,6 @@
-"""Slower series of recordings, for local conditioning: log-mel spectrograms, or vectors from files.
+"""The network of a model of recordings with its batches, and slower series as local conditions.
+
+Slower series of recordings, for local conditioning: log-mel spectrograms, or vectors from files.
 
 Vector f belongs to the samples from ``f hop`` to ``(f + 1) hop - 1``. Before a recording there are zeros (after
 normalization), and after the last vector it is held, so windows of a recording have the same vectors as the whole.
@@ -18,13 +20,14 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from catena.checkpoint.files import as_json, read_json
+from catena.checkpoint import read_stored
 from catena.data.mulaw import decode_mulaw
 from catena.data.recordings import Recordings, WindowBatch, WindowPlan
 from catena.data.vocabulary import Labels
 from catena.encoders.log_mel import LogMel
 from catena.encoders.sound import FeatureNorm
 from catena.errors import DataError, FormatError
+from catena.files import as_json
 from catena.lm.wavenet import WaveNet
 from catena.lm.wavenet_build import build_wavenet
 from catena.registry import did_you_mean
@@ -184,8 +187,8 @@ class RecordingEncoding:
     @classmethod
     def load(cls, folder: Path) -> RecordingEncoding:
         """The encoding that :meth:`save` wrote."""
-        values = read_json(folder / _FILE)
-        return cls(Labels(values["speakers"]), int(values["d_local"]))
+        values = read_stored(folder / _FILE, {"speakers": list[str], "d_local": int})
+        return cls(Labels(values["speakers"]), values["d_local"])
 
 
 @dataclass(frozen=True, eq=False)

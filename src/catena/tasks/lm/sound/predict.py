@@ -1,4 +1,7 @@
-"""Scores of recordings: log-probabilities, bits a sample, and the metric computed from them. Imports no torch."""
+"""Scores of recordings: log-probabilities, bits a sample, and the metric computed from them. Imports no torch.
+
+Tested in tests/tasks/lm/sound/test_task.py.
+"""
 
 from __future__ import annotations
 

@@ -61,6 +61,7 @@ class SoundLmTask(NeuralTask[LmConfig, RecordingExample, ScoredRecording, LmOpti
     formats = ("tsv", "text", "csv", "jsonl")
     next_commands: ClassVar[tuple[str, ...]] = NEXT_COMMANDS
     stream_block = 16
+    reads_split_columns = False
     encoding: RecordingEncoding
     encoding_class = RecordingEncoding
 

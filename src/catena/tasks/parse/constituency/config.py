@@ -1,4 +1,7 @@
-"""The configs of phrase-structure parsers. Imports no torch."""
+"""The configs of phrase-structure parsers. Imports no torch.
+
+Tested in tests/tasks/parse/constituency/test_settings.py and tests/tasks/parse/constituency/test_sequence.py.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from catena.config import Config
 from catena.encoders.config import EncoderConfig, Probability, RecurrentConfig
 from catena.search.config import BeamConfig
 from catena.seq2seq.config import EncoderDecoderConfig
-from catena.seq2seq.recurrent_config import RecurrentSeq2SeqConfig as RecurrentSequences
+from catena.seq2seq.config import RecurrentSeq2SeqConfig as RecurrentSequences
 from catena.tasks.word_inputs.config import WordInputConfig
 
 _Decoding = Literal["auto", "recall", "best"]

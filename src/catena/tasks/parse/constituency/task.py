@@ -15,7 +15,6 @@ from catena.draw.tree import draw_tree
 from catena.errors import ConfigError
 from catena.tasks.base import DataParts
 from catena.tasks.config import model_section
-from catena.tasks.data_warnings import unseen_line
 from catena.tasks.parse.config import ParseConfig
 from catena.tasks.parse.constituency.config import ConstituencyParserConfig
 from catena.tasks.parse.constituency.trees import (
@@ -29,6 +28,7 @@ from catena.tasks.parse.constituency.trees import (
 from catena.tasks.parse.data import ParseExample, TreeExample
 from catena.tasks.parse.predict import ConstituencyEvaluation, ConstituencyPrediction
 from catena.tasks.parse.task import O, ParseTask, describe_sizes
+from catena.tasks.sources import unseen_line
 
 if TYPE_CHECKING:
     from catena.tasks.pretrained import Pretrained

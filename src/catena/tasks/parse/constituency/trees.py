@@ -1,4 +1,6 @@
-"""Files of given brackets: one line per sentence, ``1-3:NP 5-9 !2-4``, or ``_`` for none.
+"""Phrase-structure trees as spans: given brackets, expected brackets, and statistics of sampled trees.
+
+Files of given brackets: one line per sentence, ``1-3:NP 5-9 !2-4``, or ``_`` for none.
 
 Words are numbered from 1, and both ends are inclusive. A span may have the label of its innermost bracket; over one
 word it is the word's tag. ``!`` forbids a bracket over exactly these words.

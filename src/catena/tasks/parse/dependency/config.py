@@ -1,4 +1,7 @@
-"""The config of a dependency parser. Imports no torch."""
+"""The config of a dependency parser. Imports no torch.
+
+Tested in tests/tasks/parse/dependency/test_decode.py and tests/tasks/parse/dependency/test_loss.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-r"""From scores to trees: best, k best, samples, and the probability of each arc, all exact.
+r"""From scores of arcs to trees: best, k best, samples, the probability of each arc, under given arcs.
 
 A labeled tree has the probability
 

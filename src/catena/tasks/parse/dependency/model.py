@@ -1,4 +1,6 @@
-r"""Heads of a sentence as integers: tests for trees, lifting of crossing arcs, and which trees can be trained on.
+r"""The biaffine dependency parser: its network and losses, and heads of a sentence as integers.
+
+Heads of a sentence as integers: tests for trees, lifting of crossing arcs, and which trees can be trained on.
 
 ``heads[i]`` is the head of word ``i + 1``; 0 is the root, and -1 means that the head is not known.
 
@@ -42,9 +44,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from catena.data.examples import ConlluSentence
-from catena.encoders.dropout import Dropout
 from catena.encoders.init import orthogonal_
+from catena.encoders.layers import Dropout
 from catena.errors import FormatError
+from catena.kernels.linear.ops import CachedLinear
 from catena.metrics.attachment import DependencyArc, nonprojective_words
 from catena.structure.dependency import ArcConstraint, DependencyDistribution
 from catena.structure.nonprojective import NonProjectiveTree
@@ -148,10 +151,11 @@ class Biaffine(nn.Module):
         super().__init__()
         self.head_bias = head_bias
         self.weight = nn.Parameter(torch.zeros(k, d + head_bias, d + 1))
+        self._linear = CachedLinear()
 
     def forward(self, heads: Float[Tensor, "b h d"], dependents: Float[Tensor, "b m d"]) -> Float[Tensor, "b h m k"]:
         x, y = self._with_ones(heads, dependents)
-        # Axes in the order of the weights, so that nothing is copied: b m k i -> b (m k) i.
+        # Axes in the order of the weights, so that little is copied: b m k i -> b (m k) i.
         turned = self._turn(y).flatten(1, 2)
         return (x @ turned.mT).unflatten(-1, (y.shape[1], -1))
 
@@ -162,7 +166,7 @@ class Biaffine(nn.Module):
 
     def _turn(self, y: Tensor) -> Tensor:
         """The product of dependents with all weights, ``[b, m, k, i]``."""
-        return F.linear(y, self.weight.flatten(0, 1)).unflatten(-1, self.weight.shape[:2])
+        return self._linear(y, self.weight.flatten(0, 1)).unflatten(-1, self.weight.shape[:2])
 
     def _with_ones(self, heads: Tensor, dependents: Tensor) -> tuple[Tensor, Tensor]:
         return F.pad(heads, (0, 1), value=1.0) if self.head_bias else heads, F.pad(dependents, (0, 1), value=1.0)
@@ -222,8 +226,19 @@ class BiaffineParser(nn.Module):
         return ArcScores(arcs, batch.lengths, head, dependent, self.relation_scores)
 
 
+class _PackedLinear(nn.Linear):
+    """A linear layer that predicts with a packed copy of its weights."""
+
+    def __init__(self, d_in: int, d_out: int) -> None:
+        super().__init__(d_in, d_out)
+        self._linear = CachedLinear()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self._linear(x, self.weight, self.bias)
+
+
 def _layer(settings: BiaffineParserConfig, d_in: int, d_out: int) -> nn.Module:
-    linear = nn.Linear(d_in, d_out)
+    linear = _PackedLinear(d_in, d_out)
     orthogonal_(linear.weight)
     nn.init.zeros_(linear.bias)
     return nn.Sequential(linear, nn.LeakyReLU(0.1), Dropout(settings.dropout, time=1 if settings.locked else None))

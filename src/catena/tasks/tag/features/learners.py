@@ -2,6 +2,8 @@
 
 A learner takes steps until it converges. Its state can be saved and restored between any two steps, bit for bit. It
 knows nothing of files or of scores on dev.
+
+Tested in tests/tasks/tag/features/test_online.py and tests/tasks/tag/features/test_fit.py.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The layout of the weights of a tagger on features in one vector.
+"""The trained tagger on features, and the layout of its weights in one vector.
+
+The layout of the weights of a tagger on features in one vector.
 
 The weights of features with tags come first, then ``k × k`` transitions, ``k`` starts and ``k`` ends. An unused weight
 stays 0.

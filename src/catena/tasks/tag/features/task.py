@@ -1,4 +1,4 @@
-"""The tagger on features as a task."""
+"""The tagger on features as a task. Tested in tests/tasks/tag/features/test_fit.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The symbols of a hidden Markov model: frequent words are their own symbols, rare words use their word class.
+"""The hidden Markov model and its symbols: frequent words, and word classes for rare ones.
+
+The symbols of a hidden Markov model: frequent words are their own symbols, rare words use their word class.
 
 A rare word of the training data counts for its class, so that unseen words are as probable as rare ones.
 """
@@ -10,12 +12,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float64, Int32
 
-from catena.errors import CheckpointError
+from catena.checkpoint import read_stored
 from catena.tasks.tag.chains import ChainModel
 from catena.tasks.tag.distribution import ChainScores
 from catena.tasks.tag.features.templates import collapsed_word_shape
@@ -94,11 +95,8 @@ class HmmSymbols:
 
     @classmethod
     def load(cls, folder: Path) -> HmmSymbols:
-        try:
-            kept: dict[str, Any] = json.loads((folder / _SYMBOLS).read_text(encoding="utf-8"))
-            return cls(tuple(kept["words"]), tuple(kept["looks"]), str(kept["classes"]))
-        except (OSError, ValueError, KeyError) as error:
-            raise CheckpointError(f"{folder / _SYMBOLS} cannot be read ({error}). Copy the model again.") from None
+        kept = read_stored(folder / _SYMBOLS, {"words": list[str], "looks": list[str], "classes": str})
+        return cls(tuple(kept["words"]), tuple(kept["looks"]), kept["classes"])
 
 
 # --- the model --------------------------------------------------------------------------------------------------------

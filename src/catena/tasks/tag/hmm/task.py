@@ -1,4 +1,4 @@
-"""The hidden Markov model as a task."""
+"""The hidden Markov model as a task. Tested in tests/tasks/tag/test_chains.py."""
 
 from __future__ import annotations
 

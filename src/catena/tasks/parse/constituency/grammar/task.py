@@ -12,10 +12,10 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from catena.checkpoint import Checkpoint
+from catena.checkpoint import Checkpoint, read_stored
 from catena.data.examples import Tree
 from catena.data.readers.brackets import unescape
-from catena.errors import CheckpointError, DivergentSumError, LimitError
+from catena.errors import DivergentSumError, LimitError
 from catena.grammar.cfg import Grammar, Nonterminal
 from catena.grammar.derivation import Derivation
 from catena.grammar.files import read_grammar, write_grammar
@@ -251,12 +251,9 @@ class PCFGTask(GrammarTask):
     def load(cls, config: ParseConfig, checkpoint: Checkpoint, device: str) -> Self:
         folder = checkpoint.folder
         grammar = read_grammar(folder / GRAMMAR, style="nltk")
-        try:
-            data = json.loads((folder / SYMBOLS).read_text(encoding="utf-8"))
-            labels = {Nonterminal(name): tuple(names) for name, names in data["labels"].items()}
-            return cls(config, grammar, labels, bool(data["rooted"]))
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise CheckpointError(f"{folder / SYMBOLS} cannot be read ({error}). Copy the model again.") from None
+        data = read_stored(folder / SYMBOLS, {"labels": dict[str, list[str]], "rooted": bool})
+        labels = {Nonterminal(name): tuple(names) for name, names in data["labels"].items()}
+        return cls(config, grammar, labels, data["rooted"])
 
 
 def _priors(charts: ChartParser) -> np.ndarray:

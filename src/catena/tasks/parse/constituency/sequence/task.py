@@ -2,6 +2,8 @@
 
 The search generates only trees over the words (:mod:`catena.search.brackets`). Log-probabilities come from the network,
 which also gives some probability to sequences that are not trees.
+
+Tested in tests/tasks/parse/constituency/test_sequence.py.
 """
 
 from __future__ import annotations
@@ -26,9 +28,8 @@ from catena.search.build import search
 from catena.search.combine import Ensemble
 from catena.search.config import BaseSearchConfig, SampleConfig
 from catena.search.overrides import best_search
-from catena.seq2seq.base import EncoderDecoder, Source
+from catena.seq2seq.base import EncoderDecoder, Source, VocabularyInfo
 from catena.seq2seq.build import build_encoder_decoder
-from catena.seq2seq.sides import VocabularyInfo
 from catena.tasks.base import BaseTask, DataParts, Origin, by_length
 from catena.tasks.config import model_section
 from catena.tasks.neural import Dataset

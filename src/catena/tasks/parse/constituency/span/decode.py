@@ -1,4 +1,6 @@
-"""The k best trees over scores of spans, ranked by their best binary forms.
+"""Decoding of span scores: the best trees, the k best by their best binary forms, and the labels of spans.
+
+The k best trees over scores of spans, ranked by their best binary forms.
 
 The binary forms of a tree differ only in spans without a phrase, and a flat tree of many words has too many of them to
 list. So every span keeps its k best *sets of phrases*, each with its best form: equal sets are merged when two parts

@@ -1,4 +1,6 @@
-r"""Phrase-structure trees as binary span trees with one label per span.
+r"""The neural span parser: its network, sums over the binary forms of a tree, and losses.
+
+Phrase-structure trees as binary span trees with one label per span.
 
 A chain of brackets over the same words is one label; a span that only results from binarizing a phrase has label 0, "no
 phrase". A tree thus represents all its binary forms, and its probability is the sum of theirs:

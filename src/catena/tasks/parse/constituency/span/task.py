@@ -1,4 +1,4 @@
-"""The span parser as a task."""
+"""The span parser as a task. Tested in tests/tasks/parse/constituency/test_task.py."""
 
 from __future__ import annotations
 
