@@ -4,16 +4,19 @@
 
 Each cell trains with ``catena train FILE --max-time T`` and scores the test file. Next to it are the task's simplest
 model (the first of its candidates, without a time limit) and, with ``--models long``, the search with ten times the
-time. To use two cores of a larger machine, start it with ``taskset -c 0,1``.
-A cell that is in OUT/cells.jsonl is not run again, so the script can be stopped and continued. ``--table`` prints the
-cells that are there.
+time. On a larger machine, ``--jobs 8`` runs eight cells at a time, each on ``--cores 2`` of its own. On a machine that
+other programs keep busy, ``--cpu-clock`` trains with one thread and measures all times by the CPU.
+A cell that is in OUT/cells.jsonl is not run again, so the script can be stopped and continued; with ``--end 560`` it
+starts no cell that may last longer than that many seconds from its start. ``--table`` prints the cells that are there.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
+import re
 import resource
 import shutil
 import subprocess
@@ -38,9 +41,10 @@ class DataSet:
         task: the task.
         metric: the score of the test file that is compared.
         train: the training file, below the data folder.
-        test: the test file; a tenth of the training data if empty.
+        test: the test file, or that and its targets; a tenth of the training data if empty.
         split: how a training file is cut into examples.
         options: further options of ``catena train``.
+        shuffled: whether the first ``n`` examples are chosen at random.
     """
 
     name: str
@@ -50,6 +54,7 @@ class DataSet:
     test: str = ""
     split: str = "\n"
     options: tuple[str, ...] = ()
+    shuffled: bool = True
 
 
 SETS = (
@@ -62,6 +67,14 @@ SETS = (
         "accuracy",
         "text_classification/stsa.binary.train",
         "text_classification/stsa.binary.test",
+        options=("--input-format", "first-word"),
+    ),
+    DataSet(
+        "SST-1",
+        "classify",
+        "accuracy",
+        "text_classification/stsa.fine.train",
+        "text_classification/stsa.fine.test",
         options=("--input-format", "first-word"),
     ),
     DataSet("CoNLL-2000", "tag", "f1", "conll2000_chunking/train.txt", "conll2000_chunking/test.txt", "\n\n"),
@@ -108,6 +121,22 @@ SETS = (
         "ud_czech_cltt/cs_cltt-ud-test.conllu",
         "\n\n",
     ),
+    *(
+        DataSet(
+            f"EWT tenth {what}",
+            task,
+            metric,
+            "ud_english_ewt/en_ewt-ud-train-tenth.conllu",
+            "ud_english_ewt/en_ewt-ud-test.conllu",
+            "\n\n",
+            options=options,
+        )
+        for what, task, metric, options in (
+            ("trees", "parse", "las", ()),
+            ("tags", "tag", "accuracy", ()),
+            ("lemmas", "tag", "accuracy", ("--tags-column", "lemma")),
+        )
+    ),
     DataSet("PTB sample", "parse", "f1", "ptb_sample_brackets/wsj_0001-0199.mrg"),
     DataSet("CMUdict", "transduce", "word_error", "cmudict/cmudict.dict"),
     DataSet(
@@ -118,7 +147,20 @@ SETS = (
         "transliteration_ar_en/ar2en-test.txt",
     ),
     DataSet(
-        "Multi30k", "translate", "bleu", "multi30k_en_de/train.en multi30k_en_de/train.de", options=("--lowercase",)
+        "Multi30k",
+        "translate",
+        "bleu_lowercase",
+        "multi30k_en_de/train.en multi30k_en_de/train.de",
+        options=("--lowercase",),
+    ),
+    DataSet(
+        "Multi30k 2016",
+        "translate",
+        "bleu_lowercase",
+        "multi30k_en_de/train.en multi30k_en_de/train.de",
+        "multi30k_en_de/test_2016_flickr.en multi30k_en_de/test_2016_flickr.de",
+        options=("--lowercase",),
+        shuffled=False,
     ),
     DataSet(
         "DailyDialog++",
@@ -147,17 +189,48 @@ def main() -> None:
     parser.add_argument("--long", type=float, default=10.0, help="the model long searches this many times the time")
     parser.add_argument("--options", nargs="*", default=[], help="further options of catena train, without their --")
     parser.add_argument("--table", action="store_true", help="only print the cells")
+    parser.add_argument("--jobs", type=int, default=1, help="cells at a time")
+    parser.add_argument("--cores", type=int, default=2, help="cores of each of several jobs")
+    parser.add_argument("--cpu-clock", action="store_true", help="one thread, and limits in CPU time")
+    parser.add_argument("--end", type=float, default=float("inf"), help="start no cell that may last longer (seconds)")
+    parser.add_argument("--job", type=int, default=0, help=argparse.SUPPRESS)
     options = parser.parse_args()
     options.options = [f"--{word}" if i % 2 == 0 else word for i, word in enumerate(options.options)]
+    if options.cpu_clock:
+        folders = [str(Path(__file__).resolve().parent / "cpu_clock"), os.environ.get("PYTHONPATH", "")]
+        os.environ.update(PYTHONPATH=os.pathsep.join(filter(None, folders)), OMP_NUM_THREADS="1")
+        options.options += ["--threads", "1"]
+    options.end += time.monotonic()
     options.output.mkdir(parents=True, exist_ok=True)
     cells = Cells(options.output / "cells.jsonl")
-    for data in SETS:
-        if options.only and not {data.name, data.task} & set(options.only):
-            continue
-        for size in options.sizes:
-            for minutes in [] if options.table else options.minutes:
-                run_cell(cells, data, size, minutes, options)
+    if options.jobs > 1:
+        shutil.rmtree(cells.claims, ignore_errors=True)
+        run_jobs(options.jobs, options.cores)
+        cells = Cells(cells.path)
+    elif not options.table:
+        run_cells(cells, options)
     cells.print_table()
+
+
+def run_jobs(n: int, n_cores: int) -> None:
+    """Run this script n times, each process on cores of its own; they divide the cells among them."""
+    cores = sorted(os.sched_getaffinity(0))
+    command = [sys.executable, __file__, *sys.argv[1:], "--jobs", "1", "--job"]
+    jobs = []
+    for i in range(n):
+        os.sched_setaffinity(0, cores[i * n_cores : (i + 1) * n_cores])  # a process inherits it
+        jobs.append(subprocess.Popen([*command, str(i + 1)]))
+    os.sched_setaffinity(0, cores)
+    for job in jobs:
+        job.wait()
+
+
+def run_cells(cells: Cells, options: argparse.Namespace) -> None:
+    chosen = [data for data in SETS if not options.only or {data.name, data.task} & set(options.only)]
+    for minutes in sorted(options.minutes, reverse=True):  # the longest first, so that jobs end together
+        for data in chosen:
+            for size in options.sizes:
+                run_cell(cells, data, size, minutes, options)
 
 
 class Cells:
@@ -165,18 +238,28 @@ class Cells:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.claims = path.with_name("claims")
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
         self.rows = [json.loads(line) for line in lines]
 
-    def get(self, key: dict[str, object], compute: Callable[[], dict[str, object]]) -> None:
-        """Compute a cell and store it, unless it is there."""
-        if any(row["key"] == key for row in self.rows):
+    def get(self, key: dict[str, object], compute: Callable[[], dict[str, object]], *, job: int = 0) -> None:
+        """Compute a cell and store it, unless it is there or another job has claimed it."""
+        if any(row["key"] == key for row in self.rows) or (job and not self.claim(key)):
             return
         row = {"key": key, **compute()}
         self.rows.append(row)
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
         print(row, flush=True)
+
+    def claim(self, key: dict[str, object]) -> bool:
+        """Whether no other job has this cell."""
+        self.claims.mkdir(exist_ok=True)
+        try:
+            (self.claims / "-".join(str(value).replace("/", "_") for value in key.values())).touch(exist_ok=False)
+        except FileExistsError:
+            return False
+        return True
 
     def print_table(self) -> None:
         """One line for each data set, size and time, with the models next to each other."""
@@ -194,7 +277,7 @@ class Cells:
 
 
 def run_cell(cells: Cells, data: DataSet, size: str, minutes: float, options: argparse.Namespace) -> None:
-    work = options.output / "work"
+    work = options.output / f"work{options.job}"
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir()
     train, test = write_files(data, size, options.data, work)
@@ -208,9 +291,12 @@ def run_cell(cells: Cells, data: DataSet, size: str, minutes: float, options: ar
         "simplest": ("-c", str(config)),
         "long": ("--max-time", f"{60 * minutes * options.long:.0f}s"),
     }
+    longest = {"automatic": 1.1, "simplest": 0.0, "long": 1.1 * options.long}
     for model in options.models:
+        if time.monotonic() + 60 * minutes * longest[model] + 20 > options.end:
+            continue
         found = partial(measure, data, train, test, (*limits[model], *options.options), work / model)
-        cells.get({**keys[model], "model": model}, found)
+        cells.get({**keys[model], "model": model}, found, job=options.job)
 
 
 def simplest(task: str, train: Sequence[Path]) -> dict[str, object]:
@@ -222,21 +308,28 @@ def simplest(task: str, train: Sequence[Path]) -> dict[str, object]:
 def write_files(data: DataSet, size: str, folder: Path, work: Path) -> tuple[list[Path], list[Path]]:
     """The training and test files of a cell. Without a test file, a tenth of the examples by a fixed shuffle."""
     sources = [folder / name for name in data.train.split()]
-    columns = [path.read_text(encoding="utf-8").strip("\n").split(data.split) for path in sources]
+    columns = [split_examples(path.read_text(encoding="utf-8"), data.split) for path in sources]
     rows = list(zip(*columns, strict=True))
     held_out: list[tuple[str, ...]] = []
     if not data.test:
-        if data.task != "lm":
+        if data.shuffled and data.task != "lm":
             random.Random(0).shuffle(rows)
         cut = len(rows) - len(rows) // 10
         rows, held_out = rows[:cut], rows[cut:]
-    elif data.task != "lm":
+    elif data.shuffled and data.task != "lm":
         random.Random(0).shuffle(rows)
     rows = rows if size == "all" else rows[: int(size)]
     train = list(write_columns(rows, sources, work / "train", data.split))
     if data.test:
-        return train, [folder / data.test]
+        return train, [folder / name for name in data.test.split()]
     return train, list(write_columns(held_out, sources, work / "test", data.split))
+
+
+def split_examples(text: str, split: str) -> list[str]:
+    """The examples of a file. Lines of white space end sentences as empty lines do."""
+    if split == "\n\n":
+        text = re.sub(r"\n(?:[^\S\n]*\n)+", split, text)
+    return text.strip("\n").split(split)
 
 
 def write_columns(rows: list[tuple[str, ...]], sources: list[Path], folder: Path, split: str) -> Iterator[Path]:
@@ -258,7 +351,7 @@ def measure(
     other = ["--target", str(test[1])] if len(test) == 2 else []
     said = catena("evaluate", str(run), str(test[0]), *other, "--format", "json")
     scores = json.loads(said)["scores"] if said else {}
-    return {"score": scores.get(data.metric), "seconds": seconds, "cpu": cpu, **describe_search(run)}
+    return {"score": scores.get(data.metric), "scores": scores, "seconds": seconds, "cpu": cpu, **describe_search(run)}
 
 
 def cpu_seconds() -> float:

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from auto import SETS, Cells, DataSet, write_files
+from auto import SETS, Cells, DataSet, split_examples, write_files
 
 from catena.metrics.spans import span_f1, spans_of_tags
 
@@ -124,9 +124,9 @@ def read_tagged(data: DataSet, path: Path) -> list[list[tuple[str, str]]]:
     """The words and tags of the sentences of a file in the format of CoNLL."""
     column = 2 if "lemma" in data.options else 3
     sentences = []
-    for block in path.read_text(encoding="utf-8").strip("\n").split("\n\n"):
-        rows = [line.split() if "\t" not in line else line.split("\t") for line in block.split("\n") if line[:1] != "#"]
-        if path.suffix == ".conllu":
+    for block in split_examples(path.read_text(encoding="utf-8"), "\n\n"):
+        rows = [line.split("\t" if "\t" in line else None) for line in block.split("\n")]
+        if path.suffix == ".conllu":  # other lines are comments, and words that are written together
             sentences.append([(row[1], row[column]) for row in rows if row[0].isdigit()])
         else:
             sentences.append([(row[0], row[-1]) for row in rows if row])

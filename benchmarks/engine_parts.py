@@ -31,10 +31,9 @@ from catena.kernels.common.vector_math import exp_less
 from catena.kernels.linear.cpu import multiply, pack_panels
 from catena.kernels.linear.int8_weight import Int8Matrix
 from catena.kernels.top_k.ops import largest
-from catena.seq2seq.base import Source
-from catena.seq2seq.sides import VocabularyInfo
+from catena.seq2seq.base import Source, VocabularyInfo
+from catena.seq2seq.config import TransformerSeq2SeqConfig
 from catena.seq2seq.transformer import build_transformer
-from catena.seq2seq.transformer_config import TransformerSeq2SeqConfig
 from catena.seq2seq.transformer_stepper import TransformerStepper
 
 Contestants = dict[str, Callable[[], object]]

@@ -1,4 +1,6 @@
-"""Count the files of the package whose functions run before the first forward pass of ``catena train FILE``.
+"""Count the files of the package whose functions run before ``catena train FILE`` starts to learn.
+
+A network starts to learn with its first forward pass, a model that is fitted in steps with its first step.
 
     python benchmarks/files_before_forward.py [--list] [ARGUMENTS OF catena train]
 
@@ -19,26 +21,29 @@ from typing import Any
 import torch
 
 from catena.cli.main import main
+from catena.training.stepwise import Learner
 
 PACKAGE = "/catena/"
 
 
-class ReachedForward(BaseException):
-    """Ends the command at the first forward pass."""
+class StartedToLearn(BaseException):
+    """Ends the command at the first forward pass or step."""
 
 
 def count_files(arguments: list[str]) -> Counter[str]:
-    """The number of calls of each file before the first forward pass of a network of the package."""
+    """The number of calls of each file before the first forward pass of a network or step of another model."""
     calls: Counter[str] = Counter()
     forward = torch.nn.Module.__call__
 
     def stop(module: torch.nn.Module, *args: Any, **options: Any) -> Any:
         if type(module).__module__.startswith("catena."):
-            raise ReachedForward
+            raise StartedToLearn
         return forward(module, *args, **options)
 
     def count(frame: FrameType, event: str, argument: object) -> None:
         path = frame.f_code.co_filename
+        if event == "call" and frame.f_code.co_name == "step" and isinstance(frame.f_locals.get("self"), Learner):
+            raise StartedToLearn
         if event == "call" and PACKAGE in path and not _is_importing(frame):
             calls[path.rpartition(PACKAGE)[2]] += 1
 
@@ -46,7 +51,7 @@ def count_files(arguments: list[str]) -> Counter[str]:
     sys.setprofile(count)
     try:
         main(arguments)
-    except ReachedForward:
+    except StartedToLearn:
         pass
     finally:
         sys.setprofile(None)
@@ -72,7 +77,7 @@ def run(arguments: list[str]) -> None:
         for i in range(2):
             target = str(Path(folder) / f"run-{i}")
             calls = count_files(["train", *(words or [sample]), "-q", "-o", target])
-    print(f"{len(calls)} files before the first forward pass")
+    print(f"{len(calls)} files before learning starts")
     for name, n in sorted(calls.items()) if shows else ():
         print(f"  {n:8,}  {name}")
 

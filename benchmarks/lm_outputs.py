@@ -1,6 +1,6 @@
 """Output layers: time and memory compared with torch's, speed in an LSTM, and the bias of sampled losses.
 
-    python benchmarks/lm_outputs.py [exact layers lstm large bias] [--threads 1] [--rounds 5]
+    python benchmarks/lm_outputs.py [exact layers lstm large bias recipes] [--threads 1] [--rounds 5]
 
 All contestants of a case alternate in one process, so that a busy machine slows all of them; a value is the median, in
 process time on one thread and in wall time on several. A ratio is the time of the first contestant divided by that of
@@ -22,6 +22,10 @@ from memory import peak
 from torch import Tensor, nn
 from torch.nn import functional
 
+from catena import config as configs
+from catena.data.vocabulary import Vocabulary
+from catena.lm.base import SPECIALS
+from catena.lm.neural_build import build_neural
 from catena.outputs.base import OutputLayer
 from catena.outputs.build import build_output
 from catena.outputs.config import (
@@ -34,6 +38,8 @@ from catena.outputs.config import (
     SampledSoftmaxConfig,
     SoftmaxConfig,
 )
+from catena.recipes.catalog import recipe_names, recipe_path
+from catena.tasks.lm.config import LmConfig
 
 Run = Callable[[], Tensor]
 
@@ -248,6 +254,37 @@ def lstm(rounds: int, v: int = 10_000, d: int = 256, t: int = 35, b: int = 20) -
         print(f"  {name:34}{t * b / seconds:>10.0f}{times[first] / seconds:>7.2f}x{goal:>8}", flush=True)
 
 
+def recipes(rounds: int, v: int = 14_450, t: int = 35, b: int = 20) -> None:
+    """Compare training steps of the recipes of output layers, on words by Zipf's law."""
+    torch.manual_seed(0)
+    n = len(SPECIALS)
+    counts = zipf_counts(v - n)
+    vocabulary = Vocabulary([f"w{i}" for i in range(v - n)], counts=counts, specials=SPECIALS)
+    ids = (zipf_targets(v - n, (t + 1) * b) + n).view(b, t + 1)
+
+    def stepper(name: str) -> Run:
+        config = configs.load(LmConfig, recipe_path(name))
+        model = build_neural(config.model, vocabulary, [1] * n + counts)
+        optimizer = torch.optim.Adam(model.parameters(), config.training.learning_rate)
+
+        def run() -> Tensor:
+            optimizer.zero_grad()
+            hidden = model.read(ids[:, :-1], state=model.fresh(b)).hidden
+            loss = model.output.loss(hidden.flatten(0, 1), ids[:, 1:].flatten())
+            loss.backward()
+            nn.utils.clip_grad_norm_(model.parameters(), config.training.clip_norm)
+            optimizer.step()
+            return loss.detach()
+
+        return run
+
+    names = [name for name in recipe_names() if name.startswith("wikitext2-output")]
+    times = timed({name: stepper(name) for name in names}, rounds)
+    print(f"\nTraining steps of recipes, V={v}, {t} steps of {b}, {torch.get_num_threads()} thread(s)")
+    for name, seconds in times.items():
+        print(f"  {name:34}{seconds * 1e3:>10.1f} ms{times['wikitext2-output-softmax'] / seconds:>8.2f}x", flush=True)
+
+
 # --- the bias of sampled losses -----------------------------------------------------------------------------
 
 
@@ -315,6 +352,7 @@ PARTS: dict[str, Callable[[int], None]] = {
     "lstm": lstm,
     "large": large,
     "bias": bias,
+    "recipes": recipes,
 }
 
 

@@ -27,9 +27,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 for _threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
     os.environ[_threads] = "1"
+os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
 Turn = Callable[[], Sequence[float]]
@@ -202,13 +204,17 @@ def ngram_words(quick: bool) -> dict[str, Turn]:
     return _ngram_turns(slice(2, 5))
 
 
-@rows({"BPE tokens, a line a call, 1,000 lines": "≥ 0.98"})
-def bpe(quick: bool) -> dict[str, Turn]:
+def _bpe() -> tuple[Any, list[str]]:
     from catena.data.config import BpeTokenizerConfig
     from catena.data.tokenizers.subwords import train_bpe
 
     lines = _wiki_lines("valid")[:1000]
-    tokenizer = train_bpe(BpeTokenizerConfig(size=4000), lines)
+    return train_bpe(BpeTokenizerConfig(size=4000), lines), lines
+
+
+@rows({"BPE tokens, a line a call, 1,000 lines": "≥ 0.98"})
+def bpe(quick: bool) -> dict[str, Turn]:
+    tokenizer, lines = _bpe()
     peer = tokenizer._model
     return repeat_all(
         {
@@ -216,6 +222,38 @@ def bpe(quick: bool) -> dict[str, Turn]:
             "tokenizers": lambda: [peer.encode(line, add_special_tokens=False).tokens for line in lines],
         }
     )
+
+
+@rows({"BPE tokens, 1,000 lines, in a batch of the other library": "≥ 0.98"})
+def bpe_batch(quick: bool) -> dict[str, Turn]:
+    tokenizer, lines = _bpe()
+    peer = tokenizer._model
+
+    def fast() -> list[list[str]]:
+        return [
+            [*map(tokenizer._names.__getitem__, one.ids)]
+            for one in peer.encode_batch_fast(lines, add_special_tokens=False)
+        ]
+
+    return repeat_all(
+        {
+            "catena": lambda: [tokenizer.tokens(line) for line in lines],
+            "encode_batch": lambda: [one.tokens for one in peer.encode_batch(lines, add_special_tokens=False)],
+            "encode_batch_fast": fast,
+        }
+    )
+
+
+# --- parsing ----------------------------------------------------------------------------------------------------------
+
+
+@rows({"dependency prediction, default biaffine, 400 sentences": "≥ 1"}, rounds=(5, 3))
+def parse(quick: bool) -> dict[str, Turn]:
+    if "CATENA_DATA" not in os.environ:
+        raise FileNotFoundError("CATENA_DATA")
+    from tag_parse_spacy import parse_runs
+
+    return repeat_all(parse_runs()[0])
 
 
 # --- search -----------------------------------------------------------------------------------------------------------

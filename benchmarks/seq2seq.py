@@ -40,12 +40,10 @@ from catena.search.beam_search import beam
 from catena.search.greedy_search import greedy
 from catena.search.hypothesis import Hypotheses
 from catena.search.stepper import WrapperStepper
-from catena.seq2seq.base import EncoderDecoder, Source
+from catena.seq2seq.base import EncoderDecoder, Source, VocabularyInfo
 from catena.seq2seq.build import build_encoder_decoder
-from catena.seq2seq.recurrent_config import RecurrentSeq2SeqConfig
-from catena.seq2seq.sides import VocabularyInfo
+from catena.seq2seq.config import RecurrentSeq2SeqConfig, TransformerSeq2SeqConfig
 from catena.seq2seq.transformer import TransformerSeq2Seq, build_transformer
-from catena.seq2seq.transformer_config import TransformerSeq2SeqConfig
 
 V, PAD, BEGIN, END = 8000, 0, 2, 3
 D, HEADS, LAYERS, FEED = 256, 4, 4, 1024

@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
+from catena.seq2seq.config import TransformerSeq2SeqConfig
 from catena.seq2seq.transformer import TransformerSeq2Seq
-from catena.seq2seq.transformer_config import TransformerSeq2SeqConfig
 
 PAD = 0
 LONGEST = 512

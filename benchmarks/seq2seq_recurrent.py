@@ -22,10 +22,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from catena.seq2seq.base import Source
+from catena.seq2seq.base import Source, VocabularyInfo
 from catena.seq2seq.build import build_encoder_decoder
-from catena.seq2seq.recurrent_config import RecurrentSeq2SeqConfig
-from catena.seq2seq.sides import VocabularyInfo
+from catena.seq2seq.config import RecurrentSeq2SeqConfig
 
 ORDERS: dict[str, dict[str, Any]] = {
     "LSTM, bilinear, luong, no input feeding": {"attention": "bilinear", "input_feeding": False},

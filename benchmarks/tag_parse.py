@@ -1,6 +1,6 @@
 """Taggers and parsers of Catena and other libraries: time to the same result, and ratios.
 
-    CATENA_DATA=… python benchmarks/tag_parse.py [features] [layer] [parsing] [wnut] [--threads 1]
+    CATENA_DATA=… python benchmarks/tag_parse.py [features] [layer] [parsing] [spacy] [wnut] [--threads 1]
 
 Each part is a file, ``tag_parse_features.py`` and so on, with a function ``run(options)``; by default all parts run.
 Contestants alternate in one process, so that a busy machine slows all of them. A value is the median of the process

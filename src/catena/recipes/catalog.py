@@ -1,4 +1,7 @@
-"""The recipes of Catena: configs whose header has the command, the protocol, the score and the time."""
+"""The recipes of Catena: configs whose header has the command, the protocol, the score and the time.
+
+Tested in tests/test_recipes.py.
+"""
 
 from __future__ import annotations
 
