@@ -1,7 +1,8 @@
 """Builds the documentation site: ``make site``.
 
 1. Copies the pages to ``build/pages``, with the files outside of ``docs/`` that they link to: the README, examples and
-   recipes become pages of their own. What only the tests read (setup blocks, reasons on fences) is removed.
+   recipes become pages of their own, and one page lists all source files. The code that writes the files of a page is
+   shown in a closed section; reasons on fences are removed.
 2. Runs Zensical in strict mode: a broken link or an unknown name in the reference is an error.
 3. Checks that the reference has every name that Catena exports.
 """
@@ -13,10 +14,12 @@ import re
 import shutil
 import subprocess
 import sys
+import textwrap
 import zlib
 from pathlib import Path
 
 from docstrings import exported, to_mathml
+from source_map import write_map
 
 ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "build" / "pages"
@@ -24,6 +27,7 @@ SITE = ROOT / "build" / "site"
 CONFIG = Path(__file__).parent / "zensical.toml"
 OUTSIDE = {"README.md": "readme.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
 FOLDERS = {"examples": "examples/index.md", "src/catena/recipes": "recipes.md"}
+SETUP = re.compile(r"^<!-- setup\n(.*?)^-->\n", re.M | re.S)
 CODE = re.compile(r"(^```.*?^```$|`[^`\n]+`)", re.M | re.S)
 
 
@@ -34,6 +38,7 @@ def main() -> None:
         write_page(locate(source), convert_page(source))
     write_examples()
     write_page(PAGES / "recipes.md", list_recipes())
+    write_page(PAGES / "reference" / "files.md", write_map())
     check_navigation()
     config = shutil.copy(CONFIG, PAGES.parent)  # Zensical writes only below the folder of its config
     zensical = Path(sys.executable).parent / "zensical"
@@ -64,11 +69,21 @@ def locate(source: Path) -> Path:
 
 def convert_page(source: Path) -> str:
     text = source.read_text(encoding="utf-8")
-    text = re.sub(r"^<!-- setup\n.*?^-->\n", "", text, flags=re.M | re.S)
+    setups = [code for code in re.findall(SETUP, text) if "ROOT" not in code]
+    text = re.sub(SETUP, lambda found: "SETUP\n" if found[1] in setups else "", text)
     text = re.sub(r"^```(\w+) .*$", r"```\1", text, flags=re.M)
     parts = CODE.split(text)
     parts[::2] = [convert_prose(part, source) for part in parts[::2]]
-    return "".join(parts)
+    text = "".join(parts)
+    for code in setups:
+        text = text.replace("SETUP\n", fold(code), 1)
+    return text
+
+
+def fold(code: str) -> str:
+    """A closed section with the code that writes the files of a page."""
+    lines = ["```python", *code.splitlines(), "```"]
+    return '??? note "The files of this page"\n\n' + textwrap.indent("\n".join(lines), "    ") + "\n"
 
 
 def convert_prose(text: str, source: Path) -> str:
