@@ -1,11 +1,13 @@
-"""Import of optional packages on first use, with an install command that works in the error."""
+"""Import of optional packages on first use, with an install command that works in the error, and of your modules."""
 
 from __future__ import annotations
 
 import importlib
+import sys
+from pathlib import Path
 from types import ModuleType
 
-from catena.errors import MissingExtraError
+from catena.errors import ConfigError, MissingExtraError
 
 EXTRAS = {
     "words": ("snowballstemmer", "simplemma"),
@@ -55,3 +57,28 @@ def require(module: str, extra: str, purpose: str) -> ModuleType:
         else:
             reason = f"the package {package}, which is installed but cannot be imported ({error})"
         raise MissingExtraError(f"{purpose} needs {reason}. Install it: {install_command(extra)}") from error
+
+
+def import_local(module: str, purpose: str) -> ModuleType:
+    """Import a module of the user, from the current folder if it is not installed, or raise ConfigError.
+
+    Args:
+        module: the module to import.
+        purpose: what needs it, as the subject of the error message.
+    """
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.append(here)
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"{purpose} needs the module {module!r}, which cannot be imported ({error}). Install it, or run the "
+            f"command in its folder."
+        ) from error
+    except Exception as error:
+        words = " ".join(str(error).split())[:200]
+        raise ConfigError(
+            f"{purpose} needs the module {module!r}, which cannot be imported ({type(error).__name__}: {words}). "
+            f"Correct the module."
+        ) from error

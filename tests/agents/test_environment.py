@@ -15,9 +15,7 @@ from catena.agents.config import EnvironmentConfig
 from catena.agents.environment import (
     MAX_EPISODE_STEPS,
     episode_seed,
-    format_options,
     make_environment,
-    parse_options,
 )
 from catena.agents.spaces import ObservationFormat, action_format, observation_format
 from catena.errors import CatenaError, ConfigError, DataError, MissingExtraError, UnknownNameError
@@ -45,7 +43,7 @@ def test_environment_by_name_plays_an_episode() -> None:
         ("CartPole-v9", r"^Unknown environment 'CartPole-v9': did you mean 'CartPole-v1'"),
         ("Cartpole", r"did you mean 'CartPole-v1'"),
         ("tests.agents.tiny:Gird", r"^The module tests.agents.tiny has no environment 'Gird': did you mean 'Grid'"),
-        ("no_such_module:Grid", r"^The module 'no_such_module' of the environment .* cannot be imported"),
+        ("no_such_module:Grid", r"^The environment .* needs the module 'no_such_module', which cannot be imported"),
         (None, r"^environment.name is missing. Set it to the name of an environment"),
         ("Pendulum-v1", r"^The action space of Pendulum-v1 must be Discrete for Q-learning, got Box"),
         ("Blackjack-v1", r"^The observation space of Blackjack-v1 must be Box, Discrete or MultiBinary, got Tuple"),
@@ -93,11 +91,6 @@ def test_wrong_option_is_one_sentence() -> None:
         make(options=("lenght=3",))
     with pytest.raises(ConfigError, match=r"must be written as key=value, got 'slippery'"):
         make(options=("slippery",))
-
-
-def test_options_are_toml_values_or_strings() -> None:
-    values = {"slip": 0.5, "n": 3, "flag": True, "map_name": "4x4"}
-    assert parse_options(format_options(values)) == values
 
 
 # --- limits -----------------------------------------------------------------------------------------------------------

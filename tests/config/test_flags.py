@@ -9,6 +9,7 @@ import pytest
 
 from catena.cli.parser import UsageError
 from catena.config import Config, ConfigKey, flag_table, override, parse
+from catena.config.text import format_options, parse_options
 from catena.errors import ConfigError
 from tests.config.examples import (
     Color,
@@ -246,3 +247,8 @@ def test_config_key_from_path_and_field() -> None:
     key = ConfigKey(("a", "b"), Plain.model_fields["count"])
     assert key.dotted == "a.b"
     assert (key.is_text, key.is_list, key.is_switch, key.is_optional) == (False, False, False, False)
+
+
+def test_options_of_calls_are_toml_values_or_strings() -> None:
+    values = {"slip": 0.5, "n": 3, "flag": True, "map_name": "4x4"}
+    assert parse_options(format_options(values), "options", "n=3") == values

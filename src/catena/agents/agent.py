@@ -17,7 +17,6 @@ from catena.agents.environment import (
     EnvironmentFactory,
     PlayEnvironment,
     episode_seed,
-    format_options,
     make_environment,
 )
 from catena.agents.evaluation import Episode, PlayEvaluation, play_episodes
@@ -29,6 +28,7 @@ from catena.agents.spaces import ActionFormat, ObservationFormat
 from catena.agents.tabular import QTable
 from catena.checkpoint import is_run, write_checkpoint
 from catena.config import parse
+from catena.config.text import format_options
 from catena.draw.curves import draw_curves, series_of_rows
 from catena.draw.picture import Picture
 from catena.errors import CheckpointError, ConfigError, DataError

@@ -6,22 +6,20 @@ can be repeated. The seeds of training, dev and test episodes come from disjoint
 
 from __future__ import annotations
 
-import importlib
 import math
 import os
 import sys
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from catena.agents.config import EnvironmentConfig
 from catena.agents.spaces import ActionFormat, ObservationFormat, action_format, observation_format
-from catena.config.text import toml_value
+from catena.config.text import parse_options
 from catena.errors import ConfigError, DataError, MissingExtraError, UnknownNameError
-from catena.extras import require
+from catena.extras import import_local, require
 from catena.randomness import Randomness
 from catena.registry import did_you_mean
 
@@ -128,7 +126,7 @@ def make_environment(
         render_mode: ``rgb_array``, ``human`` or ``ansi``, to watch it.
     """
     gymnasium = require("gymnasium", "agents", "playing")
-    options = parse_options(config.options)
+    options = parse_options(config.options, "environment.options", "is_slippery=false")
     if render_mode is not None:
         options["render_mode"] = render_mode
     make = factory or _find_factory(gymnasium, config.name)
@@ -174,7 +172,7 @@ def _find_factory(gymnasium: Any, name: str | None) -> EnvironmentFactory:
     if not name:
         raise ConfigError("environment.name is missing. Set it to the name of an environment, such as CartPole-v1.")
     module, colon, local = name.partition(":")
-    found = _import_module(module, name) if colon else None
+    found = import_local(module, f"The environment {name!r}") if colon else None
     known = local if colon else name
     if known in gymnasium.registry:
         return lambda **options: gymnasium.make(known, disable_env_checker=True, **options)
@@ -186,40 +184,3 @@ def _find_factory(gymnasium: Any, name: str | None) -> EnvironmentFactory:
             f"The module {module} has no environment {local!r}: {did_you_mean(local, [*classes, *gymnasium.registry])}"
         )
     raise UnknownNameError(f"Unknown environment {name!r}: {did_you_mean(name, gymnasium.registry)}")
-
-
-def _import_module(module: str, name: str) -> Any:
-    """Import the module of a custom environment, from the current folder if it is not installed."""
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.append(here)
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise ConfigError(
-            f"The module {module!r} of the environment {name!r} cannot be imported ({error}). Install it, or run the "
-            f"command in its folder."
-        ) from error
-
-
-def parse_options(options: Sequence[str]) -> dict[str, Any]:
-    """Arguments written as ``key=value``, with values as in TOML or else strings.
-
-    >>> parse_options(["is_slippery=false", "map_name=8x8"])
-    {'is_slippery': False, 'map_name': '8x8'}
-    """
-    parsed: dict[str, Any] = {}
-    for option in options:
-        key, equals, value = option.partition("=")
-        if not equals or not key.isidentifier():
-            raise ConfigError(
-                f"environment.options must be written as key=value, got {option!r}. Write is_slippery=false, for "
-                f"example."
-            )
-        parsed[key] = toml_value(value)
-    return parsed
-
-
-def format_options(options: Mapping[str, Any]) -> tuple[str, ...]:
-    """The inverse of :func:`parse_options`, for plain values."""
-    return tuple(f"{key}={str(value).lower() if isinstance(value, bool) else value}" for key, value in options.items())

@@ -324,6 +324,31 @@ def toml_value(text: str) -> Any:
         return text
 
 
+def parse_options(options: Sequence[str], name: str, example: str) -> dict[str, Any]:
+    """Arguments of a call written as ``key=value``, with values as in TOML or else strings.
+
+    Args:
+        options: the arguments.
+        name: the config key they come from, for the error.
+        example: an argument as it should be, for the error.
+
+    >>> parse_options(["is_slippery=false", "map_name=8x8"], "environment.options", "is_slippery=false")
+    {'is_slippery': False, 'map_name': '8x8'}
+    """
+    parsed: dict[str, Any] = {}
+    for option in options:
+        key, equals, value = option.partition("=")
+        if not equals or not key.isidentifier():
+            raise ConfigError(f"{name} must be written as key=value, got {option!r}. Write {example}, for example.")
+        parsed[key] = toml_value(value)
+    return parsed
+
+
+def format_options(options: Mapping[str, Any]) -> tuple[str, ...]:
+    """The inverse of :func:`parse_options`, for plain values."""
+    return tuple(f"{key}={str(value).lower() if isinstance(value, bool) else value}" for key, value in options.items())
+
+
 def what_it_takes(key: ConfigKey) -> str:
     """What an option accepts, in words: "one of cnn, rnn", "float or none", "a list of int"."""
     if key.path[-1] == KIND and key.kinds:

@@ -27,6 +27,7 @@ from catena.encoders.config import (
     TransformerConfig,
 )
 from catena.encoders.convolution import Convolution, ConvolutionLayer
+from catena.encoders.custom import build_custom
 from catena.encoders.dilated import Dilated
 from catena.encoders.fused import FusedRecurrence
 from catena.encoders.highway import Highway, HighwayLayer
@@ -39,6 +40,7 @@ from catena.encoders.transformer import TransformerEncoder, TransformerLayer
 from catena.registry import Registry
 
 ENCODERS: Registry[Callable[[Any, int], Encoder]] = Registry("encoder")
+ENCODERS.register("custom")(build_custom)
 
 
 def build_encoder(settings: EncoderConfig | SpectrogramConfig, d_in: int) -> Encoder:

@@ -243,6 +243,18 @@ class TransformerConfig(Config):
         return self
 
 
+class CustomEncoderConfig(Config):
+    """Your own encoder: a class in a Python module, called with the size of the input vectors and your options."""
+
+    kind: Literal["custom"] = "custom"
+    """An encoder of your own."""
+    module: str | None = Field(None, pattern=r"^[\w.]+:\w+$")
+    """Its class as module:Class, in an installed module or in the current folder. Its objects map (x, lengths), with x
+    of shape b t d_in, to b t d_out, and have an attribute d_out."""
+    module_options: tuple[str, ...] = ()
+    """Further arguments of the class, written as key=value."""
+
+
 class SpectrogramConfig(Config):
     """Two-dimensional convolution over time and frequency, and an encoder over time, for log-mel energies of sound."""
 
@@ -282,6 +294,7 @@ EncoderConfig = Annotated[
     | ConvolutionConfig
     | DilatedConfig
     | HighwayConfig
-    | TransformerConfig,
+    | TransformerConfig
+    | CustomEncoderConfig,
     Field(discriminator="kind"),
 ]

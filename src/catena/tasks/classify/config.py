@@ -22,6 +22,7 @@ from catena.data.media_config import SoundAugmentationConfig
 from catena.encoders.config import (
     ActivationName,
     ConvolutionConfig,
+    CustomEncoderConfig,
     PoolingConfig,
     Probability,
     RecurrentConfig,
@@ -162,8 +163,10 @@ class RecurrentClassifierConfig(NeuralClassifierConfig):
 
     kind: Literal["recurrent"] = "recurrent"
     """The model."""
-    encoder: Annotated[RecurrentConfig | SelfAttentiveRecurrentConfig, Field(discriminator="kind")] = RecurrentConfig()
-    """The recurrent encoder."""
+    encoder: Annotated[
+        RecurrentConfig | SelfAttentiveRecurrentConfig | CustomEncoderConfig, Field(discriminator="kind")
+    ] = RecurrentConfig()
+    """The recurrent encoder, or one of your own."""
     pooling: PoolingConfig = PoolingConfig()
     """How the states are pooled into one vector."""
     pool_outputs: bool = False
