@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from catena.data.conversations import read_exchanges
 from catena.data.detect import detect_format
-from catena.data.exchanges import read_exchanges
 from catena.data.inspection import FileReport, inspect
 from catena.data.records import read_records
 from catena.data.roles import TEXT

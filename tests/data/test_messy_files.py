@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from catena.data.exchanges import read_exchanges
+from catena.data.conversations import read_exchanges
 from catena.data.inspection import FileReport, inspect
 from catena.data.schemes import split_tag
 

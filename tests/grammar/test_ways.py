@@ -13,12 +13,12 @@ from catena.errors import DataError
 from catena.grammar.binary import binary
 from catena.grammar.cfg import Grammar
 from catena.grammar.closure import SUM
+from catena.grammar.compiled_chart import fill_quickly
 from catena.grammar.dense import DenseGrammar
 from catena.grammar.epsilon_removal import close
 from catena.grammar.files import format_grammar, parse_grammar
 from catena.grammar.normal_form import to_normal_form
 from catena.grammar.parse import CFGParser
-from catena.grammar.sparse import fill_quickly
 from tests.grammar.grammars import built
 from tests.oracle.grammars import OracleRule, derivations, weight_up_to
 

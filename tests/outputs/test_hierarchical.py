@@ -10,7 +10,7 @@ from torch import Tensor
 
 from catena.errors import ShapeError
 from catena.outputs.hierarchical import TreeSoftmax
-from catena.outputs.trees import balanced_tree, clustered_tree, huffman_tree
+from catena.outputs.word_trees import balanced_tree, clustered_tree, huffman_tree
 from tests.laws.output_laws import COUNTS, D, N, OutputLaws, V, counts_for, scramble
 from tests.oracle.outputs import log_sigmoid, scores, walk
 

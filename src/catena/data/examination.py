@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from catena.data.config import WordTokenizerConfig
+from catena.data.conversations import read_exchanges
 from catena.data.detect import DetectedFormat, detect_format
 from catena.data.encodings import encoding_advice
 from catena.data.examples import SourceLocation
-from catena.data.exchanges import read_exchanges
 from catena.data.files import open_bytes, open_damaged_text
 from catena.data.findings import (
     CharacterTroubles,

@@ -20,12 +20,12 @@ from catena.grammar.binary import Leaf, binary
 from catena.grammar.cfg import Grammar
 from catena.grammar.chart import Chart, fill
 from catena.grammar.closure import BEST, NEVER, SUM
+from catena.grammar.compiled_chart import fill_quickly
 from catena.grammar.derivation import Derivation
 from catena.grammar.epsilon_removal import EpsilonClosure, close
 from catena.grammar.forest import Forest
 from catena.grammar.ranking import rank_parses
 from catena.grammar.semantics import distinct
-from catena.grammar.sparse import fill_quickly
 from catena.grammar.terms import Term
 from catena.registry import nearest
 

@@ -30,7 +30,7 @@ from catena.outputs.noise import DistinctSampler, ReplacementSampler, Sampler, W
 from catena.outputs.partitioned import PartitionedSoftmax
 from catena.outputs.sampled import SampledSoftmax
 from catena.outputs.softmax import Softmax
-from catena.outputs.trees import balanced_tree, clustered_tree, huffman_tree
+from catena.outputs.word_trees import balanced_tree, clustered_tree, huffman_tree
 from catena.registry import Registry
 
 

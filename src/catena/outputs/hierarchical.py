@@ -4,7 +4,7 @@ r"""Hierarchical softmax: a binary decision at each node of the path from the ro
 
 with + where the path turns left (Morin & Bengio 2005; Mnih & Hinton 2008). It sums to one by construction. Time
 O(depth) for the probability of a word, and for a sample, instead of O(v); O(v) for all of them. The trees are built in
-:mod:`catena.outputs.trees`.
+:mod:`catena.outputs.word_trees`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from catena.kernels.softmax.reference import wide
 from catena.numerics import NEG_INF
 from catena.outputs.base import OutputLayer, checked_targets
 from catena.outputs.scores import check_forbidden, new_weight_rows
-from catena.outputs.trees import CodePaths, expected_depth, tree_paths
+from catena.outputs.word_trees import CodePaths, expected_depth, tree_paths
 from catena.shapes import match_shape
 
 
@@ -33,7 +33,7 @@ class TreeSoftmax(OutputLayer):
     Args:
         d_in: the size of an input vector.
         v: the number of words.
-        children: the tree, in the format of :mod:`catena.outputs.trees`; its leaf ``j`` is the word ``words[j]``.
+        children: the tree, in the format of :mod:`catena.outputs.word_trees`; its leaf ``j`` is the word ``words[j]``.
         words: the words at the leaves; all others have probability 0. Leaf j is word j by default.
         bias: whether each decision has a bias.
     """
@@ -58,7 +58,7 @@ class TreeSoftmax(OutputLayer):
         if len(children) != len(words) - 1:
             raise ShapeError(
                 f"children must have {len(words) - 1} inner nodes for {len(words)} words, got {len(children)}. Build "
-                "the tree with catena.outputs.trees."
+                "the tree with catena.outputs.word_trees."
             )
         missing = np.setdiff1d(np.arange(v), words)
         check_forbidden(missing.tolist(), v)

@@ -166,28 +166,28 @@ class SemiMarkov(SemiringDistribution):
         if can_skip_kernels(3 * self._microseconds):
             with use_backend("reference"):
                 return self.gradients([0])[1][0]
-        from catena.kernels.segments.ops import marginals
+        from catena.kernels.semimarkov.ops import marginals
 
         return marginals(*self._rows()).reshape(self.segments.shape)
 
     def log_partition(self) -> Float[Tensor, "*batch"]:
         if not can_use_kernels(*self.score_tensors()):
             return self.plain_log_partition()
-        from catena.kernels.segments.ops import log_partition
+        from catena.kernels.semimarkov.ops import log_partition
 
         return log_partition(*self._rows()).reshape(self.batch_shape)
 
     def _argmax(self) -> Int[Tensor, "*batch t 3"]:
         if not can_use_kernels(*self.score_tensors()) or can_skip_kernels(self._microseconds):
             return super()._argmax()
-        from catena.kernels.segments.ops import best
+        from catena.kernels.semimarkov.ops import best
 
         return best(*self._rows()).reshape(*self.segments.shape[:-2], 3)
 
     def _topk(self, k: int) -> TopK:
         if not can_use_kernels(*self.score_tensors()):
             return super()._topk(k)
-        from catena.kernels.segments.ops import top
+        from catena.kernels.semimarkov.ops import top
 
         segments, found = top(*self._rows(), k)
         structures = segments.transpose(0, 1).reshape(k, *self.segments.shape[:-2], 3)
@@ -196,7 +196,7 @@ class SemiMarkov(SemiringDistribution):
     def _sample(self, n: int, generator: torch.Generator | None) -> Int[Tensor, "n *batch t 3"]:
         if not can_use_kernels(*self.score_tensors()):
             return super()._sample(n, generator)
-        from catena.kernels.segments.ops import sample
+        from catena.kernels.semimarkov.ops import sample
 
         rows = self._rows()
         uniforms = uniform_numbers(n, *rows[0].shape[:2], 2, generator=generator)

@@ -106,7 +106,7 @@ def has_tabs(path: Path, encoding: str | None) -> bool:
 
 
 def _text_column(path: Path, data: PairFilesConfig) -> str | None:
-    """The column of texts in a table whose header names one and no pair, such as id<TAB>text."""
+    """The column of texts in a table that has no column of targets, such as id<TAB>text."""
     layout = detect_format(path, data.encoding).options.get("layout")
     if layout is None or layout.header is None or find_pair(layout.names) is not None:
         return None

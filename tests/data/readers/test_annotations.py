@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from catena.data.exchanges import read_exchanges
+from catena.data.conversations import read_exchanges
 from catena.data.inspection import FileReport, inspect
 from catena.data.reading import ReadCounter
 from catena.data.records import read_examples

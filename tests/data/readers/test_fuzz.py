@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from catena.data.conversations import Exchange, read_exchanges
 from catena.data.detect import detect_format
-from catena.data.exchanges import Exchange, read_exchanges
 from catena.data.formats import FORMATS
 from catena.data.inspection import inspect
 from catena.data.reading import ReadCounter

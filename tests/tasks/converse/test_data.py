@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from catena.data.conversations import Exchange
 from catena.data.examples import SourceLocation
-from catena.data.exchanges import Exchange
 from catena.data.reading import ReadCounter
 from catena.errors import DataError, FormatError
 from catena.metrics.ranking import RankCounts

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from catena.data.config import WordTokenizerConfig
+from catena.data.conversations import Exchange
 from catena.data.examples import SourceLocation
-from catena.data.exchanges import Exchange
 from catena.data.tokenize import build_tokenizer
 from catena.data.vocabulary import UNK, Vocabulary
 from catena.errors import DataError

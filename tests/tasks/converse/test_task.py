@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from catena.data.conversations import Exchange
 from catena.data.examples import SourceLocation
-from catena.data.exchanges import Exchange
 from catena.data.reading import ReadCounter
 from catena.errors import CheckpointError, ConfigError, DataError
 from catena.randomness import Randomness

@@ -1,7 +1,6 @@
 """The compiled loops that sum over non-projective trees, without a subtraction. Uses only numpy arrays.
 
-The formulas are in :mod:`catena.kernels.dependency.reference`. Words are numbered from 0 here, and rows
-belong to
+The formulas are in :mod:`catena.kernels.dependency.reference`. Words are numbered from 0 here, and rows belong to
 dependents: ``a[m, h]`` is the weight of head ``h`` for word ``m``, and ``a[m, n]`` that of the root.
 
 **Probabilities.** ``up[h, m]`` is the probability that a walk from ``h`` up ends at the root before it comes to
@@ -13,7 +12,7 @@ probabilities of the heads of ``k`` when it was eliminated.
 
 **Why this is exact.** No weight is above 1, nothing is subtracted, and the sums of heads' weights never grow.
 What underflow takes is less than the least float, and grows by no more than the product of all 1 / d. Where
-that product is beyond 1 / LEAST, or a probability of a possible arc is below TINY, the sentence is reported
+that product is beyond 1 / MIN_PIVOT, or a probability of a possible arc is below _TINY, the sentence is reported
 and done again by :mod:`catena.kernels.dependency.cpu_matrix_tree_wide`, unless that
 probability is 0 in the dtype of the result.
 """
@@ -31,7 +30,7 @@ from catena.kernels.dependency.cpu_eisner import level, weigh
 MIN_PIVOT = 1e-200
 _TINY = 1e-250
 _MOST_32 = 1e50
-"""What underflow takes from a share, at most n / LEAST times the least float, is 0 in float32 even times this."""
+"""What underflow takes from a share, at most n / MIN_PIVOT times the least float, is 0 in float32 even times this."""
 
 UP, DOWN, BACK, LEAF = 0, 1, 2, 3
 """What to do with a stretch of words: eliminate its lower half; come back from that and eliminate its upper
@@ -234,7 +233,9 @@ def _pair(a: Any, base: int, size: int, n: int, low: int, with_root: bool, up: A
 
 @njit(nogil=True)
 def fill_upper(a: Any, q: Any, size: int, n: int, with_root: bool, up: Any, plan: Any, losses: Any, ds: Any) -> Any:
-    """All of ``up`` from the weights, the first of the matrices in ``a``, which follow each other, rows of ``size``.
+    """Fill ``up`` from the weights, which are the first matrix of ``a``.
+
+    The matrices in ``a`` follow each other, with rows of ``size`` numbers.
 
     Returns (log Z without the shifts, whether floats sufficed).
     """

@@ -322,7 +322,7 @@ def _scatter(x: Any, rows: Any, k: Any, gradients: Any) -> None:
     "d2", "d2", "d2", "d2", "d2", "d2", "i1", "d2", "i1", "d1", "i2", "i1", "i", "i", "d2", "i1", "i1", "d2", "d2",
     "d2", "d2", "d2"
 )  # fmt: skip
-def empty_chart(
+def chart_gradients(
     word_weights: Any, down_left: Any, down_right: Any, down_words: Any, back_words: Any, own: Any, own_e: Any,
     root_weights: Any, root_rows: Any, scale: Any, place: Any, lengths: Any, low: int, high: int, chart: Any, e: Any,
     most: Any, gradients: Any, onward: Any, by_words: Any, by_products: Any, by_roots: Any,

@@ -13,7 +13,7 @@ from torch import Tensor
 from catena.kernels.common.threads import in_row_blocks
 from catena.kernels.common.tiles import round_up
 from catena.kernels.pcfg.cpu_small import (
-    empty_chart,
+    chart_gradients,
     fill_chart,
     gather_gradients,
     weigh_back,
@@ -138,7 +138,7 @@ class SmallChart:
         results = (chart, e, most, gradients, onward, by_words, by_products, by_roots)
         extent = self.extent
         in_row_blocks(
-            lambda low, high: empty_chart(*fixed, *extent, low, high, *results),
+            lambda low, high: chart_gradients(*fixed, *extent, low, high, *results),
             b,
             2 * len(chart) * n**2 * len(extent[0]),
         )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from catena.data.exchanges import Exchange
+from catena.data.conversations import Exchange
 from catena.data.reading import ReadCounter
 from catena.errors import DataError
 from catena.randomness import Randomness

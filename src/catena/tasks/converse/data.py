@@ -9,9 +9,16 @@ from pathlib import Path
 
 import numpy as np
 
+from catena.data.conversations import (
+    KINDS,
+    Exchange,
+    detect_conversations,
+    inner_exchanges,
+    read_exchanges,
+    split_turns,
+)
 from catena.data.detect import detect_format
 from catena.data.examples import SourceLocation
-from catena.data.exchanges import KINDS, Exchange, detect_conversations, inner_exchanges, read_exchanges, split_turns
 from catena.data.files import open_text, stored_name
 from catena.data.readers import dialogue_lines
 from catena.data.readers.vectors import read_vectors

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from catena.checkpoint import Checkpoint, open_checkpoint, read_stored
 from catena.data.batches import BatchPlan, pad
-from catena.data.exchanges import Exchange
+from catena.data.conversations import Exchange
 from catena.data.lines import LineIndex
 from catena.data.special_tokens import TURN_SYMBOL
 from catena.embeddings.table import build_embedding

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from catena.data.conversations import Exchange, split_turns, to_exchanges
 from catena.data.examples import SourceLocation
-from catena.data.exchanges import Exchange, split_turns, to_exchanges
 from catena.errors import DataError
 from catena.tasks.estimator import Estimator
 from catena.tasks.targets import check_same_length

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from catena.data.exchanges import Exchange
+from catena.data.conversations import Exchange
 from catena.errors import DataError
 from catena.metrics.diversity import distinct
 from catena.metrics.intervals import Interval

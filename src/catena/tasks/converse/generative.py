@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from catena.checkpoint import Checkpoint
-from catena.data.exchanges import Exchange
+from catena.data.conversations import Exchange
 from catena.data.vocabulary import PAD, UNK
 from catena.errors import DataError
 from catena.lm.base import AutoregressiveLM

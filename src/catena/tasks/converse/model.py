@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from catena.data.batches import BatchPlan, pad
 from catena.data.config import BatchConfig
-from catena.data.exchanges import Exchange
+from catena.data.conversations import Exchange
 from catena.data.special_tokens import BEGIN_SYMBOL, END_SYMBOL, ME_SYMBOL, YOU_SYMBOL
 from catena.data.tokenize import Tokenizer, load_tokenizer
 from catena.data.vocabulary import PAD, UNK, Vocabulary

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
-from catena.data.exchanges import END_OF_TURN
+from catena.data.conversations import END_OF_TURN
 from catena.tasks.base import RankedPrediction, first_ranked
 
 

@@ -16,7 +16,7 @@ import torch
 
 from catena.data.batches import BatchPlan, pad
 from catena.data.config import BatchConfig
-from catena.data.exchanges import Exchange
+from catena.data.conversations import Exchange
 from catena.data.files import open_text
 from catena.data.lines import LineIndex
 from catena.data.tokenize import Tokenizer

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self, TypeVar
 from torch import nn
 
 from catena.checkpoint import Checkpoint, write_checkpoint
-from catena.data.exchanges import Exchange, split_turns
+from catena.data.conversations import Exchange, split_turns
 from catena.data.reading import ReadCounter
 from catena.data.tokenize import load_tokenizer
 from catena.errors import ConfigError, DataError

@@ -23,7 +23,7 @@ from catena.metrics.text_table import table_lines
 from catena.randomness import Randomness
 from catena.tasks.base import BaseTask, EvaluationResult, by_length, first_ranked
 from catena.tasks.tag.config import TagConfig, TagOptions
-from catena.tasks.tag.data import TaggedSentence, read_tagged_sentences, seen_format, tagging_format
+from catena.tasks.tag.data import TaggedSentence, detect_tag_format, read_tagged_sentences, training_format
 from catena.tasks.tag.distribution import TagDistribution, own_spans
 from catena.tasks.tag.predict import TagEvaluation, TagPrediction, TagSpan, tag_metrics
 from catena.tasks.tag.tag_set import TagSet
@@ -65,7 +65,7 @@ class TagTask(BaseTask[TagConfig, TaggedSentence, TagPrediction, TagOptions]):
 
     @classmethod
     def describe_file(cls, config: TagConfig, path: Path) -> str:
-        found = tagging_format(config.data, path)
+        found = training_format(config.data, path)
         return f"{path.name} is {found.format}: {found.why}"
 
     def to_example(self, item: Any) -> TaggedSentence:
@@ -204,7 +204,7 @@ class TagTask(BaseTask[TagConfig, TaggedSentence, TagPrediction, TagOptions]):
 
     def _read_given(self, path: Path) -> Iterator[TaggedSentence]:
         data = self.config.data
-        format = "text" if data.segment else seen_format(path, data.encoding).format
+        format = "text" if data.segment else detect_tag_format(path, data.encoding).format
         data = data.model_copy(update={"input_format": format if format in ("conllu", "text") else "columns"})
         return read_tagged_sentences(self.config.model_copy(update={"data": data}), path, ReadCounter())
 

@@ -31,7 +31,7 @@ from catena.tasks.word_inputs.sentences import Sentence, column_values, to_sente
 if TYPE_CHECKING:
     from catena.tasks.word_inputs.encoding import EncodedSentences, WordEncoding
 
-SENTENCES = ("columns", "conllu")
+COLUMN_FORMATS = ("columns", "conllu")
 """Formats with one word per line."""
 _NAMED = (".conll", ".iob", ".bio", ".iob2")
 """File name endings of formats with one word per line, for files whose content does not show it."""
@@ -50,10 +50,10 @@ class TaggedSentence:
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
-def seen_format(path: str | Path, encoding: str | None) -> DetectedFormat:
+def detect_tag_format(path: str | Path, encoding: str | None) -> DetectedFormat:
     """The detected format of a file, by its name if a few lines do not show it."""
     found = detect_format(path, encoding)
-    if found.format not in SENTENCES and Path(path).name.removesuffix(".gz").endswith(_NAMED):
+    if found.format not in COLUMN_FORMATS and Path(path).name.removesuffix(".gz").endswith(_NAMED):
         return DetectedFormat("columns", "its name says so", task="tag")
     return found
 
@@ -66,20 +66,20 @@ def _check_order(found: DetectedFormat, data: TagDataConfig) -> DetectedFormat:
     return found
 
 
-def tagging_format(data: TagDataConfig, path: str | Path) -> DetectedFormat:
+def training_format(data: TagDataConfig, path: str | Path) -> DetectedFormat:
     """The configured or detected format. Raise FormatError if it has no tagged sentences."""
     if data.input_format == "auto":
-        found = seen_format(path, data.encoding)
+        found = detect_tag_format(path, data.encoding)
     else:
         found = DetectedFormat(data.input_format, "it was chosen")
     if data.segment and data.input_format == "auto":
-        if found.format in SENTENCES:
+        if found.format in COLUMN_FORMATS:
             raise FormatError(
                 f"{path} has one word per line ({found.why}), but --segment needs text with blanks between words, one "
                 f"sentence per line. Remove --segment, or use --input-format text if it is such text."
             )
         return DetectedFormat("text", "text with blanks between its words")
-    if found.format in SENTENCES or (found.format == "text" and data.segment):
+    if found.format in COLUMN_FORMATS or (found.format == "text" and data.segment):
         return _check_order(found, data)
     if found.format == "text":
         raise FormatError(
@@ -87,10 +87,10 @@ def tagging_format(data: TagDataConfig, path: str | Path) -> DetectedFormat:
             f"or use --segment to learn word boundaries from text with blanks between words."
         )
     if found.format == UNKNOWN:
-        raise FormatError(f"{found.why.removesuffix('.')}. Give a file in the format {' or '.join(SENTENCES)}.")
+        raise FormatError(f"{found.why.removesuffix('.')}. Give a file in the format {' or '.join(COLUMN_FORMATS)}.")
     raise FormatError(
-        f"the format of {path} must be {' or '.join(SENTENCES)}, got {found.format!r} ({found.why}). Name the format "
-        f"with --input-format if that is wrong."
+        f"the format of {path} must be {' or '.join(COLUMN_FORMATS)}, got {found.format!r} ({found.why}). Name the "
+        f"format with --input-format if that is wrong."
     )
 
 
@@ -99,7 +99,7 @@ def read_tagged_sentences(
 ) -> Iterator[TaggedSentence]:
     """The sentences of a file with their tags; with ``gold=False`` tags are not read and may be missing."""
     data, columns = config.data, config.model.columns
-    found = tagging_format(data, path) if gold else _input_format(data, path)
+    found = training_format(data, path) if gold else _input_format(data, path)
     if found.format == "brackets":
         for tree in read_brackets(path, encoding=data.encoding, counter=counter):
             yield TaggedSentence(Sentence(tuple(spoken(tree))), (), tree.location, None)
@@ -123,13 +123,13 @@ def read_tagged_sentences(
 def _input_format(data: TagDataConfig, path: Path) -> DetectedFormat:
     """The format of a file to predict: one word per line, trees, a table of texts, or else lines of text."""
     if data.input_format != "auto":
-        if data.input_format not in (*SENTENCES, "brackets", "text"):
+        if data.input_format not in (*COLUMN_FORMATS, "brackets", "text"):
             raise FormatError(
                 f"--input-format must be text, columns, conllu or brackets, got {data.input_format!r}. Use one of them."
             )
         return DetectedFormat(data.input_format, "it was chosen")
-    found = seen_format(path, data.encoding)
-    if found.format in (*SENTENCES, "brackets"):
+    found = detect_tag_format(path, data.encoding)
+    if found.format in (*COLUMN_FORMATS, "brackets"):
         return found if "tag" in found.columns else _check_order(found, data)
     return DetectedFormat(table_of_texts(path, data.encoding) or "text", "texts")
 
@@ -175,7 +175,7 @@ def _refuse_answers(example: Columns | ConlluSentence, name: str, columns: Seque
 
 
 def _from_text(data: TagDataConfig, example: Text, tagged: bool) -> TaggedSentence:
-    """The characters of a line of words; the blanks are the gold labels, and prediction removes them."""
+    """The characters of a line, tagged by where its blanks were. Blanks in a text to predict are ignored."""
     words = example.text.split()
     kinds = [""] * len(words)
     if data.tag_separator is not None and tagged:

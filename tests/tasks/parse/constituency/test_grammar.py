@@ -10,9 +10,9 @@ import pytest
 from catena.checkpoint import write_checkpoint
 from catena.data.readers.brackets import to_text
 from catena.errors import CheckpointError, DivergentSumError
+from catena.grammar.compiled_chart import Beam
 from catena.grammar.files import parse_grammar, read_grammar
 from catena.grammar.parse import CFGParser
-from catena.grammar.sparse import Beam
 from catena.tasks.parse.config import ConstrainedParseOptions as Options
 from catena.tasks.parse.constituency.grammar.task import SYMBOLS, GrammarTask, PCFGTask, WrittenGrammarTask
 from catena.tasks.parse.constituency.trees import NO_PARSE, BracketConstraint, bracketing

@@ -19,12 +19,12 @@ from catena.grammar.binary import Leaf
 from catena.grammar.cfg import Grammar, Nonterminal
 from catena.grammar.chart import Chart
 from catena.grammar.closure import NEVER
+from catena.grammar.compiled_chart import Bars, Beam, best_parse, expectations, fill_quickly, sampled_parse
 from catena.grammar.derivation import Derivation
 from catena.grammar.epsilon_removal import EpsilonClosure
 from catena.grammar.forest import Forest
 from catena.grammar.parse import CFGParser
 from catena.grammar.ranking import rank_parses
-from catena.grammar.sparse import Bars, Beam, best_parse, expectations, fill_quickly, sampled_parse
 from catena.tasks.parse.constituency.trees import (
     UNKNOWN_TAG,
     BracketConstraint,

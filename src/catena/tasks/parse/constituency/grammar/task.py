@@ -17,10 +17,10 @@ from catena.data.examples import Tree
 from catena.data.readers.brackets import unescape
 from catena.errors import DivergentSumError, LimitError
 from catena.grammar.cfg import Grammar, Nonterminal
+from catena.grammar.compiled_chart import Beam
 from catena.grammar.derivation import Derivation
 from catena.grammar.files import read_grammar, write_grammar
 from catena.grammar.induction import ROOT, Induction, induce, restore_tree
-from catena.grammar.sparse import Beam
 from catena.grammar.word_classes import word_classes
 from catena.registry import nearest
 from catena.tasks.base import DataParts, Origin

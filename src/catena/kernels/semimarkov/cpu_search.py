@@ -1,6 +1,6 @@
 """Compiled loops for the best segmentations, the k best, and samples.
 
-The notation is as in :mod:`catena.kernels.segments.cpu`. Backtracking of the best and of samples recomputes its
+The notation is as in :mod:`catena.kernels.semimarkov.cpu`. Backtracking of the best and of samples recomputes its
 choices; the k best are found by lists of the k best of every position and label (Huang & Chiang 2005, algorithm 1).
 """
 
@@ -13,7 +13,7 @@ from numba import njit
 
 from catena.kernels.common.jit import jit, jit_function, jit_inline
 from catena.kernels.common.ranked_lists import place_way, top_of_lists
-from catena.kernels.segments.cpu import forward
+from catena.kernels.semimarkov.cpu import forward
 
 
 @jit_inline()

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catena.outputs.trees import balanced_tree, clustered_tree, expected_depth, huffman_tree, tree_paths
+from catena.outputs.word_trees import balanced_tree, clustered_tree, expected_depth, huffman_tree, tree_paths
 from tests.oracle.outputs import huffman_cost, walk
 
 COUNTS = st.lists(st.integers(0, 1000), min_size=1, max_size=60)

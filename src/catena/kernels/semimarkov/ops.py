@@ -5,7 +5,7 @@ Rows of the batch are on the first axis: ``segments`` are ``[b, t, m, k]``. ``ta
 each row are saved for the backward pass. Segmentations are triples (begin, end, label), ``[t, 3]``. A sample takes
 ``[t, 2]`` uniform numbers.
 
-The loops are in :mod:`catena.kernels.segments.cpu` and :mod:`catena.kernels.segments.cpu_search`.
+The loops are in :mod:`catena.kernels.semimarkov.cpu` and :mod:`catena.kernels.semimarkov.cpu_search`.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from torch import Tensor
 from catena.kernels.common.searches import RowSearches
 from catena.kernels.common.sums import RowSums
 from catena.kernels.common.threads import in_row_blocks
-from catena.kernels.segments.cpu import expected_neighbors, sum_rows
-from catena.kernels.segments.cpu_search import best_rows, sample_rows, top_rows
-from catena.kernels.segments.reference import log_partition_reference
+from catena.kernels.semimarkov.cpu import expected_neighbors, sum_rows
+from catena.kernels.semimarkov.cpu_search import best_rows, sample_rows, top_rows
+from catena.kernels.semimarkov.reference import log_partition_reference
 
 
 def log_partition(segments: Tensor, tables: Tensor, start: Tensor, end: Tensor, lengths: Tensor) -> Tensor:
@@ -89,9 +89,9 @@ def _count_work(segments: Tensor, *others: Tensor) -> int:
     return b * t * k * (m + k)
 
 
-SUMS = RowSums("segments", log_partition_reference, 4, sum_rows=_sum, kept=_kept, n_kept=4, gradients=_gradients)
+SUMS = RowSums("semimarkov", log_partition_reference, 4, sum_rows=_sum, kept=_kept, n_kept=4, gradients=_gradients)
 _SEARCHES = RowSearches(
-    "segments",
+    "semimarkov",
     log_partition_reference,
     arrays=_arrays,
     shape=lambda segments, *_: (segments.shape[1], 3),

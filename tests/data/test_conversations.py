@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from catena.data.examples import SourceLocation
-from catena.data.exchanges import (
+from catena.data.conversations import (
     Exchange,
     alternating,
     detect_conversations,
@@ -16,6 +15,7 @@ from catena.data.exchanges import (
     read_exchanges,
     split_turns,
 )
+from catena.data.examples import SourceLocation
 from catena.data.reading import ReadCounter
 from catena.errors import FormatError
 

@@ -10,17 +10,17 @@ import pytest
 from hypothesis import assume, given, settings
 
 from catena.errors import DivergentSumError, LimitError
-from catena.grammar import sparse
+from catena.grammar import compiled_chart
 from catena.grammar.binary import binary
 from catena.grammar.chart import Chart, fill
 from catena.grammar.closure import BEST, SUM, Algebra
+from catena.grammar.compiled_chart import Beam, best_parse, expectations, fill_quickly, sampled_parse
 from catena.grammar.derivation import Derivation
 from catena.grammar.epsilon_removal import EpsilonClosure, close
 from catena.grammar.files import parse_grammar
 from catena.grammar.forest import Forest
 from catena.grammar.parse import CFGParser
 from catena.grammar.ranking import rank_parses
-from catena.grammar.sparse import Beam, best_parse, expectations, fill_quickly, sampled_parse
 from tests.grammar.grammars import TOY, built, rule_lists, strings
 from tests.oracle.grammars import OracleRule
 
@@ -86,7 +86,7 @@ def test_free_cycles_are_detected() -> None:
         ("S -> A [0.5] | 'a' [0.5]\nA -> S [1.0]", False),
         ("S -> S | 'a'", True),
     ):
-        assert sparse._has_free_circles(close(binary(parse_grammar(text)), BEST)) == free
+        assert compiled_chart._has_free_circles(close(binary(parse_grammar(text)), BEST)) == free
 
 
 # --- expectations -----------------------------------------------------------------------------------------------------
@@ -209,7 +209,7 @@ def test_beam_returns_valid_parse(width: float, rules: list[OracleRule]) -> None
 
 
 def test_chart_above_limit_raises(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sparse, "MOST_NUMBERS", 100)
+    monkeypatch.setattr(compiled_chart, "MOST_NUMBERS", 100)
     with pytest.raises(LimitError, match="got 504 for 7 words and the 8 symbols"):
         charts(TOY, SENTENCE, BEST)
 
