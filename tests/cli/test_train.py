@@ -271,7 +271,7 @@ def test_all_config_errors_are_reported_with_lines(catena: Catena, files: Path) 
         "  - model.n_layers (line 4) is not a known key: did you mean 'model.encoder.n_layers'"
         " or 'model.encoder.recurrent.n_layers' or 'model.encoder.encoder.n_layers'?",
         "  - training.batch_size (line 6) is not a known key: did you mean 'batches.batch_size'?",
-        "  - training.patience (line 7) must be 0 or more, got -1",
+        "  - training.patience (line 7) must be 0 or more, got -1.",
     ]
 
 

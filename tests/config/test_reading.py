@@ -90,11 +90,11 @@ rate = 3
     said = message(House, tomllib.loads(text), text)
     assert said.splitlines() == [
         "the config has 7 invalid values:",
-        "  - seed (line 2) must be an integer, got 'many'",
-        "  - model.dropout (line 7) must be less than 1, got 2",
+        "  - seed (line 2) must be an integer, got 'many'.",
+        "  - model.dropout (line 7) must be less than 1, got 2.",
         "  - model.windos (line 8) is not a known key: did you mean 'windows'?",
         "  - model.cell (line 9) is an option of 'recurrent', not of 'convolution'. Change model.kind or remove it.",
-        "  - momentum must be at most 1, got 7.0. Lower optimizer.momentum. (line 11)",
+        "  - momentum must be at most 1, got 7.0. Lower optimizer.momentum (line 11).",
         "  - sed (line 3) is not a known key: did you mean 'seed'?",
         "  - optimizr (line 14) is not a known key: did you mean 'optimizer'?",
     ]
@@ -108,7 +108,7 @@ def test_single_problem_is_reported_on_one_line() -> None:
     ("data", "sentence"),
     [
         ({"model": {"kind": "recurent"}}, "model.kind is 'recurent': did you mean 'recurrent'?"),
-        ({"model": {"kind": "xyz"}}, "model.kind is 'xyz': known are 'convolution', 'recurrent'"),
+        ({"model": {"kind": "xyz"}}, "model.kind is 'xyz': known are 'convolution', 'recurrent'."),
         (
             {"model": {"kind": "recurrent", "cell": {"kind": "gruu"}}},
             "model.cell.kind is 'gruu': did you mean 'gru'?",
@@ -127,11 +127,11 @@ def test_single_problem_is_reported_on_one_line() -> None:
         ),
         (
             {"model": {"kind": "recurrent", "cell": {"d_hidden": 0}}},
-            "model.cell.d_hidden must be greater than 0, got 0",
+            "model.cell.d_hidden must be greater than 0, got 0.",
         ),
-        ({"model": 3}, "model must be a section [model], got 3"),
-        ({"optimizer": 3}, "optimizer must be a section [optimizer], got 3"),
-        ({"optimizer": {"x": 1}}, "optimizer.x is not a known key: known are 'momentum', 'rate', 'steps'"),
+        ({"model": 3}, "model must be a section [model], got 3."),
+        ({"optimizer": 3}, "optimizer must be a section [optimizer], got 3."),
+        ({"optimizer": {"x": 1}}, "optimizer.x is not a known key: known are 'momentum', 'rate', 'steps'."),
         ({"optimizer": {"patience": 1}}, "optimizer.patience is not a known key: did you mean 'early.patience'?"),
     ],
 )
@@ -159,6 +159,7 @@ def test_problems_inside_sections(data: dict[str, Any], sentence: str) -> None:
 def test_problems_of_plain_keys(data: dict[str, Any], sentence: str) -> None:
     said = message(Plain, data)
     assert said.startswith(f"the config has an invalid value: {sentence}")
+    assert re.search(r"[^.]\.$|\?$", said), "one mark ends the sentence"
     assert "\n" not in said
 
 
@@ -173,9 +174,9 @@ def test_missing_required_key_and_kind_are_reported() -> None:
 
     text = "[inside]\n\n[model]\ndropout = 0.1\n"
     assert message(Required, tomllib.loads(text), text).splitlines()[1:] == [
-        "  - train is required",
-        "  - inside.size (line 1) is required",
-        "  - model (line 3) must have a kind, one of 'recurrent', 'convolution'",
+        "  - train is required.",
+        "  - inside.size (line 1) is required.",
+        "  - model (line 3) must have a kind, one of 'recurrent', 'convolution'.",
     ]
 
 
@@ -252,8 +253,8 @@ class Either(Config):
 def test_known_values_depend_on_outer_kinds() -> None:
     start = "the config has an invalid value: "
     wrong = {"model": {"kind": "one", "part": {"kind": "gru"}}}
-    assert message(Either, wrong) == f"{start}model.part.kind is 'gru': known are 'fixed'"
+    assert message(Either, wrong) == f"{start}model.part.kind is 'gru': known are 'fixed'."
     wrong = {"model": {"kind": "one", "part": {"norm": "after"}}}
-    assert message(Either, wrong) == f"{start}model.part.norm is 'after': known are 'post', 'pre'"
+    assert message(Either, wrong) == f"{start}model.part.norm is 'after': known are 'post', 'pre'."
     wrong = {"model": {"kind": "two", "part": {"kind": "fixed"}}}
-    assert message(Either, wrong) == f"{start}model.part.kind is 'fixed': known are 'gru', 'lstm'"
+    assert message(Either, wrong) == f"{start}model.part.kind is 'fixed': known are 'gru', 'lstm'."

@@ -59,7 +59,12 @@ def problems(
         else:  # a union of types gives one error for each of them, all about the same value
             ends = reasons.setdefault((place, _shown(value)), [])
             ends.append(_reason(schema, found, path, value, data))
-    return [_joined(*start, list(dict.fromkeys(ends))) for start, ends in reasons.items()]
+    return [_ended(_joined(*start, list(dict.fromkeys(ends)))) for start, ends in reasons.items()]
+
+
+def _ended(sentence: str) -> str:
+    """The sentence with a mark at its end."""
+    return sentence if sentence.endswith((".", "?", "!")) else f"{sentence}."
 
 
 def _joined(name: str, value: str, ends: list[str]) -> str:
@@ -80,7 +85,7 @@ def _whole_sentence(
         return f"{place} is required"
     if kind == "value_error":  # raised by our own validators as a complete sentence
         line = re.search(r" \(line \d+\)$", place)
-        return found["msg"].removeprefix("Value error, ") + (line[0] if line else "")
+        return found["msg"].removeprefix("Value error, ").removesuffix(".") + (line[0] if line else "")
     if kind == "extra_forbidden":
         return _unknown_key(schema, path, place, data)
     if kind == "union_tag_not_found":
