@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+import catena
 from catena.cli.main import main
+from catena.errors import DataError
 from catena.tasks.sources import overlap_warnings, unseen_line
 
 LINES = [f"label{i % 3}\tthis is a sentence with the number {i}" for i in range(100)]
@@ -105,3 +107,34 @@ def test_unseen_line_names_the_five_most_frequent() -> None:
         "as errors"
     )
     assert unseen_line({}, "this file", "words have a tag") is None
+
+
+# --- too few examples -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("task", "options", "header", "good", "bad", "reason"),
+    [
+        ("classify", {"model": "loglinear"}, "text,label", "fine day,x", "day {i},", "without a label"),
+        ("classify", {"model": "cnn"}, "text,label", "fine day,x", "day {i},", "without a label"),
+        ("regress", {"model": "ridge"}, "text,value", "fine day,1.5", "day {i},", "with a value that is missing"),
+        ("transduce", {"model": "joint"}, "source,target", "day,dei", "day{i},", "with an empty target"),
+        ("translate", {"model": "recurrent"}, "source,target", "a day,ein Tag", "day {i},", "with an empty target"),
+    ],
+)
+def test_too_few_examples_are_explained_by_those_that_are_dropped(
+    task: str, options: dict[str, str], header: str, good: str, bad: str, reason: str, tmp_path: Path
+) -> None:
+    path = write(tmp_path / "x.csv", [header, *(bad.replace("{i}", str(i)) for i in range(7)), good])
+    with pytest.raises(DataError) as raised:
+        catena.train(path, task, options, output=tmp_path / "run")
+    assert str(raised.value) == (
+        "1 example cannot be split into train and dev. Add examples, or pass a dev file. "
+        f"Read 8; used 1; dropped 7 (7 {reason}); the first dropped is {path}:2."
+    )
+
+
+def test_too_few_examples_without_dropped_ones_have_no_counts(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.csv", ["text,label", "fine day,x"])
+    with pytest.raises(DataError, match=r"or pass a dev file\.$"):
+        catena.train(path, "classify", {"model": "loglinear"}, output=tmp_path / "run")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from catena.data.files import open_text
-from catena.data.reading import ReadCounter
+from catena.data.reading import Dropped, ReadCounter
 from catena.data.splits import SplitColumn, find_split_column
 from catena.errors import CatenaError, DataError
 
@@ -164,7 +165,8 @@ class Sources(Generic[E]):
         self.check("train", len(train))
         splits = self.config.data.splits(has_dev="dev" in self, has_test="test" in self, seed=self.config.seed)
         keys, groups = list(map(self.family.split_key, train)), list(map(self.family.split_group, train))
-        index = splits.rows(keys, groups, fold=getattr(self.config.data, "fold", None))
+        with self.explaining():
+            index = splits.rows(keys, groups, fold=getattr(self.config.data, "fold", None))
         self.n_shared = len(index.train) + len(index.dev) + len(index.test) - len(train)
         parts = DataParts(
             [train[i] for i in index.train],
@@ -196,13 +198,31 @@ class Sources(Generic[E]):
         n = len(parts.train) + len(parts.dev) + len(parts.test) - self.n_shared
         return self.counter.counts(n).sentence()
 
+    @contextmanager
+    def explaining(self) -> Iterator[None]:
+        """Say what was dropped and why in an error about examples that are too few to be split."""
+        try:
+            yield
+        except DataError as error:
+            if (first := self._first_dropped("train")) is None:
+                raise
+            counts = self._counted()
+            raise DataError(f"{error} R{counts[1:]}; the first dropped is {first.location}.") from None
+
+    def _counted(self) -> str:
+        return self.counter.counts(self.counter.used).sentence("")
+
+    def _first_dropped(self, part: str) -> Dropped | None:
+        """The first dropped example in the files of a part."""
+        files = set(map(str, self.paths(part)))
+        return next((dropped for dropped in self.counter.dropped if dropped.location.file in files), None)
+
     def check(self, part: str, n: int) -> None:
         """Raise DataError if a part has no example left."""
         if n:
             return
-        counts = self.counter.counts(self.counter.used).sentence("")
+        counts, first = self._counted(), self._first_dropped(part)
         files = set(map(str, self.paths(part)))
-        first = next((dropped for dropped in self.counter.dropped if dropped.location.file in files), None)
         named = f"{' and '.join(sorted(files))} and the format" if files else "the examples"
         cure = f"Check {named}." if first is None else f"Correct them; the first is {first.location}."
         raise DataError(f"No example of {part} can be used: {counts}. {cure}")

@@ -305,7 +305,8 @@ def read_parts(config: ClassifyConfig, sources: Sources[LabeledText], tokenizer:
         every += [example for example, _ in _read_usable(config, sources, tokenizer, part)]
         if part in sources:
             parts[part] = np.arange(first, len(every))
-    index = split_texts(config, [hash_text(e.text) for e in every], [e.labels for e in every], parts)
+    with sources.explaining():
+        index = split_texts(config, [hash_text(e.text) for e in every], [e.labels for e in every], parts)
     return DataParts(*([every[i] for i in index[part]] for part in ("train", "dev", "test")))
 
 

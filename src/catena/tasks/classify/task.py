@@ -201,7 +201,8 @@ class ClassifyTask(TextInputs, LabelTask[LabeledText]):
         encoding = cls._given_encoding(config, origin)
         tokenizer = encoding.texts.tokenizer if encoding else fit_tokenizer(config, sources)
         store = store_texts(config, sources, tokenizer)
-        parts = store.split(config)
+        with sources.explaining():
+            parts = store.split(config)
         own = parts["train"] if "dev" in sources else np.union1d(parts["train"], parts["dev"])
         names = count_labels([store.labels[i] for i in own], config)
         if encoding is None:

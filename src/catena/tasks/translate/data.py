@@ -248,7 +248,8 @@ class PairStore:
         self.sources.check("train", len(parts["train"]))
         if "dev" not in self.sources:
             splits = self.config.data.splits(has_dev=False, has_test=True, seed=self.config.seed)
-            index = splits.rows([f"{number:x}" for number in self._hashes])
+            with self.sources.explaining():
+                index = splits.rows([f"{number:x}" for number in self._hashes])
             parts = {**parts, "train": index.train, "dev": index.dev}
             self.sources.n_shared = len(np.intersect1d(index.train, index.dev))
             self.examples["dev"] = self._read_again(index.dev)

@@ -381,7 +381,8 @@ def store_symbols(config: ClassifyConfig, sources: Sources[LabeledText], tokeniz
             builder.add(sources, part)
             ranges[part] = range(first, len(builder.gold))
             sources.check(part, len(ranges[part]))
-    return builder.finish(ranges)
+    with sources.explaining():
+        return builder.finish(ranges)
 
 
 def learn_features(

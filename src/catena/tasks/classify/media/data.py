@@ -171,7 +171,8 @@ def split_files(
     train, dev, test = np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:-1])
     splits = config.data.splits(has_dev="dev" in sources, has_test="test" in sources, seed=config.seed)
     keys, groups = [split_key(file.path) for file in files["train"]], [file.labels for file in files["train"]]
-    index = splits.rows(keys, groups, fold=config.data.fold)
+    with sources.explaining():
+        index = splits.rows(keys, groups, fold=config.data.fold)
     return {
         "train": train[index.train],
         "dev": dev if "dev" in sources else train[index.dev],
