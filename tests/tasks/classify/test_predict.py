@@ -133,6 +133,13 @@ def test_bagging_averages_its_models(tmp_path: Path) -> None:
     assert np.allclose(probabilities(model, QUESTIONS).sum(1), 1.0)
 
 
+@pytest.mark.parametrize("kind", ["loglinear", "cnn"])
+def test_temperature_is_not_called_fitted_if_dev_is_part_of_train(kind: str, tmp_path: Path) -> None:
+    values = {"data": {"train": [str(sample_path("assistant/train.tsv"))], "train_on_dev": True}}
+    folder = train_on_sample(tmp_path / "run", kind, **values, evaluation={"temperature": 0.7})
+    assert "temperature: 0.700, of the config, because dev is part of train" in load(folder).describe(2)
+
+
 def test_evaluation_report(run: Path) -> None:
     model = load(run)
     path = sample_path("assistant/test.tsv")

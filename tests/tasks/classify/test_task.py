@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from catena.data.samples.corpus import load_sample
 from catena.errors import ConfigError
 from catena.tasks.classify.data import ClassifyRows
+from catena.tasks.classify.labels import describe_temperature
 from catena.tasks.classify.model import VectorClassifier
 from catena.tasks.classify.predict import class_log_probs
 from tests.tasks.classify.helpers import classifier, config_of, fit, logits, task_of
@@ -223,6 +224,28 @@ def test_temperature_is_fitted_on_dev_and_does_not_affect_training() -> None:
     assert 0.01 < temperature < 100, "the ends of its range would prove nothing"
     assert min(at, key=lambda t: at[t]) == temperature
     assert scores["log_loss"] == pytest.approx(F.cross_entropy(dev / temperature, labels).item(), abs=1e-6)
+
+
+GIVEN = "temperature: 0.700, of the config, because dev is part of train"
+
+
+@pytest.mark.parametrize(
+    ("data", "evaluation", "line"),
+    [
+        ({}, {}, "temperature fitted on dev: 0.700"),
+        (
+            {"train_on_dev": True},
+            {"temperature": 0.7},
+            "temperature: 0.700, of the config, because dev is part of train",
+        ),
+        ({"train_on_dev": True, "dev": "dev.tsv"}, {}, "temperature fitted on dev: 0.700"),
+        ({}, {"calibrate": False}, "temperature: 0.700, not fitted"),
+    ],
+)
+def test_describe_says_where_the_temperature_is_from(
+    data: dict[str, Any], evaluation: dict[str, Any], line: str
+) -> None:
+    assert describe_temperature(config_of({"data": data, "evaluation": evaluation}), 0.7) == line
 
 
 def test_small_network_learns_the_sample_corpus() -> None:

@@ -40,6 +40,26 @@ class LabeledRows(Protocol):
     def shown(self) -> dict[int, str]: ...
 
 
+def is_dev_trained_on(config: ClassifyConfig) -> bool:
+    """Whether dev is part of train, so that it cannot fit a temperature."""
+    return config.data.train_on_dev and config.data.dev is None
+
+
+def describe_temperature(config: ClassifyConfig, temperature: float, *, is_bag: bool = False) -> str:
+    """The temperature of a classifier and where it is from.
+
+    Args:
+        config: its config.
+        temperature: divides the scores in prediction.
+        is_bag: whether it is a bag of models, whose probabilities are averaged and not divided.
+    """
+    if not config.evaluation.calibrate or is_bag:
+        return f"temperature: {temperature:.3f}, not fitted"
+    if is_dev_trained_on(config):
+        return f"temperature: {temperature:.3f}, of the config, because dev is part of train"
+    return f"temperature fitted on dev: {temperature:.3f}"
+
+
 class LabelOutputs:
     """What all tasks that assign labels to inputs have in common. Mixed into a task."""
 
@@ -71,7 +91,7 @@ class LabelOutputs:
         Inputs with a label that does not occur in training are skipped: their likelihood is 0 at any temperature. If
         dev is part of train, its temperature would be too low, and the one of the config is used.
         """
-        if self.config.data.train_on_dev and self.config.data.dev is None:
+        if is_dev_trained_on(self.config):
             return self.config.evaluation.temperature
         if not self.multilabel:
             known = {name: j for j, name in enumerate(self.labels)}

@@ -48,7 +48,7 @@ from catena.tasks.classify.encoding import (
     learn_encoding,
     unknown_fraction,
 )
-from catena.tasks.classify.labels import LabeledRows, LabelOutputs, TextInputs
+from catena.tasks.classify.labels import LabeledRows, LabelOutputs, TextInputs, describe_temperature
 from catena.tasks.classify.model import (
     LOSSES,
     BaggingEnsemble,
@@ -362,7 +362,7 @@ class ClassifyTask(TextInputs, LabelTask[LabeledText]):
             f"a classifier of kind {self.config.model.kind}: {len(self.names)} classes, {self.encoding.texts.size:,} "
             f"ids, {self.n_parameters:,} parameters",
             f"classes: {', '.join(self.labels)}",
-            f"temperature fitted on dev: {float(self.temperature):.3f}",
+            describe_temperature(self.config, float(self.temperature), is_bag=isinstance(self.model, BaggingEnsemble)),
         ]
         if isinstance(self.model, BaggingEnsemble):
             lines.append(f"a bag of {len(self.model.members)} models")

@@ -93,6 +93,14 @@ def test_dev_is_split_from_train_if_missing(tmp_path: Path) -> None:
     assert (len(task.data.train), len(task.data.dev), len(task.data.test)) == (18, 6, 0)
 
 
+def test_temperature_is_not_fitted_on_dev_that_is_part_of_train(tmp_path: Path) -> None:
+    data = {"dev": None, "test": None, "dev_fraction": 0.25, "train_on_dev": True}
+    task = tree_task(tree_config(tmp_path, LSTM, data=data, evaluation={"temperature": 0.7}))
+    task.evaluate()
+    assert task.model.temperature.item() == pytest.approx(0.7)
+    assert "temperature: 0.700, of the config, because dev is part of train" in task.task.describe(5)
+
+
 def test_words_not_in_train_are_unknown_and_lowercase_applies(tmp_path: Path) -> None:
     dev = treebank(tmp_path, "(4 (2 A) (4 (4 splendid) (2 Film)))\n", "dev.txt")
     task = tree_task(tree_config(tmp_path, LSTM, data={"dev": dev}))

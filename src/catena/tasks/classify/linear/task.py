@@ -22,7 +22,7 @@ from catena.kernels.bags import reference
 from catena.tasks.base import BaseTask, Origin, Training, TrainResult, blocks
 from catena.tasks.classify.config import ClassifyConfig, ClassifyOptions
 from catena.tasks.classify.data import count_labels, describe_labels, describe_sizes, describe_unseen, fit_tokenizer
-from catena.tasks.classify.labels import TextInputs
+from catena.tasks.classify.labels import TextInputs, describe_temperature
 from catena.tasks.classify.linear.data import (
     PARTS,
     StoredTexts,
@@ -208,7 +208,7 @@ class LinearTask(TextInputs, BaseTask[ClassifyConfig, LabeledText, ClassPredicti
             f"a classifier of kind {self.config.model.kind}: {len(self.names)} classes, {self.encoding.texts.size:,} "
             f"ids, {self.n_parameters:,} parameters",
             f"classes: {', '.join(self.labels)}",
-            f"temperature fitted on dev: {self.temperature:.3f}",
+            describe_temperature(self.config, self.temperature, is_bag=len(self.weights) > 1),
         ]
         if len(self.weights) > 1:
             lines.append(f"a bag of {len(self.weights)} models")

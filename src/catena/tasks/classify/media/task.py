@@ -30,6 +30,7 @@ from catena.randomness import Randomness
 from catena.tasks.base import DataParts, Origin, blocks
 from catena.tasks.classify.config import ClassifyConfig, ClassifyOptions
 from catena.tasks.classify.data import SAMPLES, count_labels, describe_unseen, encode_labels
+from catena.tasks.classify.labels import describe_temperature
 from catena.tasks.classify.media.data import (
     MediaExample,
     MediaRows,
@@ -333,5 +334,5 @@ class MediaTask(LabelTask[MediaExample]):
             f"a classifier of {self.media}s with the encoder {model.encoder.kind}: {len(self.names)} classes, "
             f"{self.n_parameters:,} parameters",
             f"classes: {', '.join(self.labels)}",
-            f"temperature fitted on dev: {float(self.temperature):.3f}",
+            describe_temperature(self.config, float(self.temperature)),
         ]

@@ -28,6 +28,7 @@ from catena.tasks.base import DataParts, Origin
 from catena.tasks.classify.config import ClassifyConfig, ClassifyOptions
 from catena.tasks.classify.data import SAMPLES, describe_labels, describe_unseen, find_unseen
 from catena.tasks.classify.encoding import ClassifyEncoding, TokenEncoding
+from catena.tasks.classify.labels import describe_temperature, is_dev_trained_on
 from catena.tasks.classify.model import LOSSES, balanced_weights
 from catena.tasks.classify.predict import ClassPrediction
 from catena.tasks.classify.tree_config import TreeClassifierConfig
@@ -190,7 +191,9 @@ class TreeTask(NeuralTask[ClassifyConfig, Tree, TreePrediction, ClassifyOptions]
         scored = is_root & (labels < len(self.names))
         if self.config.evaluation.calibrate and scored.any():
             # A buffer, so it is saved with the weights; the loss does not read it, so training is not affected.
-            self.model.temperature.fill_(fit_temperature(logits.double().numpy()[scored], labels[scored]))
+            fitted = fit_temperature(logits.double().numpy()[scored], labels[scored])
+            given = self.config.evaluation.temperature
+            self.model.temperature.fill_(given if is_dev_trained_on(self.config) else fitted)
         return self._evaluation(rows, logits, nodes)
 
     def evaluate_rows(self, rows: TreeRows) -> TreeEvaluation:
@@ -265,7 +268,7 @@ class TreeTask(NeuralTask[ClassifyConfig, Tree, TreePrediction, ClassifyOptions]
             f"a classifier of trees of kind {self.config.model.kind}: {len(self.names)} classes, {self.words.size:,} "
             f"ids, {self.n_parameters:,} parameters",
             f"classes: {', '.join(self.labels)}",
-            f"temperature fitted on dev: {float(self.model.temperature):.3f}",
+            describe_temperature(self.config, float(self.model.temperature)),
         ]
 
     def draw(self, example: Tree, options: ClassifyOptions) -> Picture:
