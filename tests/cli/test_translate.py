@@ -135,6 +135,16 @@ def test_pairs_of_sentences_select_translate(folder: Path, capsys: pytest.Captur
     )
 
 
+def test_dialogues_are_not_said_to_be_pairs(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    talk, pairs = tmp_path / "talk.txt", tmp_path / "pairs.csv"
+    talk.write_text("".join(f"Ann: hello to you {i}\nBen: good day\nAnn: bye {i}\n\n" for i in range(12)))
+    pairs.write_text("question,answer\n" + "".join(f"where is the shop {i},it is at road {i}\n" for i in range(12)))
+    said = says(capsys, "train", talk, "--model", "bm25", "-o", tmp_path / "talk")
+    assert said.startswith("task: converse\n")
+    said = says(capsys, "train", pairs, "--model", "bm25", "-o", tmp_path / "pairs")
+    assert said.startswith("task: converse, because these are pairs of contexts and responses")
+
+
 def test_target_option_of_other_tasks_prints_error(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("".join(f"word{i}\tw{i}\n" for i in range(30)))

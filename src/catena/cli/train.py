@@ -181,7 +181,7 @@ def _detect(first: str, line: CommandLine) -> tuple[TaskSpec, str]:
     spec = detect_spec(Path(first), line.value("encoding"), labeled, texts)
     if spec.name in ("transduce", "translate") and texts:
         spec = TASKS["classify"]
-    return spec, _note(spec, line.arguments)
+    return spec, _note(spec, line.arguments, line.value("encoding"))
 
 
 def _detect_pairs(first: str, line: CommandLine) -> tuple[TaskSpec, str]:
@@ -190,10 +190,10 @@ def _detect_pairs(first: str, line: CommandLine) -> tuple[TaskSpec, str]:
 
     columns = {side: line.value(f"{side}_column") for side in ("source", "target")}
     spec = detect_pairs(Path(first), columns, line.value("encoding"))
-    return spec, _note(spec, line.arguments)
+    return spec, _note(spec, line.arguments, line.value("encoding"))
 
 
-def _note(spec: TaskSpec, names: Sequence[str]) -> str:
+def _note(spec: TaskSpec, names: Sequence[str], encoding: str | None) -> str:
     """A note on a choice that may surprise: pairs are translated or transduced, two separate texts are not paired."""
     files = [Path(name) for name in names if is_file(name)]
     if spec.name == "lm" and len(files) == 2 and files[0].with_suffix("") == files[1].with_suffix(""):
@@ -201,10 +201,17 @@ def _note(spec: TaskSpec, names: Sequence[str]) -> str:
             f"task: lm, because {files[0]} is plain text; if {files[1]} is its translation line by line, use 'catena "
             f"train {files[0]} --target {files[1]}'"
         )
-    if spec.name not in _PAIRS:
+    if spec.name not in _PAIRS or (spec.name == "converse" and not _are_pairs(files, encoding)):
         return f"task: {spec.name}"
     other, these, those = _PAIRS[spec.name]
     return f"task: {spec.name}, because these are pairs of {these}; 'catena train {other} …' treats them as {those}"
+
+
+def _are_pairs(files: Sequence[Path], encoding: str | None) -> bool:
+    """Whether the first file has columns of contexts and responses, rather than dialogues."""
+    from catena.data.detect import detect_format
+
+    return bool(files) and {"source", "target"} <= detect_format(files[0], encoding).columns.keys()
 
 
 # --- help -------------------------------------------------------------------------------------------------------------

@@ -9,6 +9,8 @@ responses    JSON with context (question, prompt, …) and response, responses, 
 turns        JSON with turns, messages, … (strings, or objects with text and speaker, content and role); a text may be a
              list of parts, and objects with an empty text are not turns
 rows         a table with a turn, its speaker and the id of its dialogue in each row
+trees        JSON with a message and its replies, which have replies
+replies      a table with a message, its id and the id of the message before it in each row
 dialogue     lines of turns, as in :mod:`~catena.data.readers.dialogue_lines`
 
 In tables, the turns of a context are separated by ``__eot__``, as in the Ubuntu corpus. System turns are not turns.
@@ -33,6 +35,7 @@ from catena.data.readers.sample import UNKNOWN, Sample, take_sample
 from catena.data.readers.turns import to_texts, turns_and_speakers
 from catena.data.reading import DamagedRecords, ReadCounter, parse_rows
 from catena.data.records import RecordFile, open_records
+from catena.data.replies import Message, find_reply_rows, find_reply_trees, read_messages, read_trees, walk
 from catena.data.roles import CONTEXT_COLUMNS, RESPONSE_COLUMNS, SOURCE, TARGET, TURN_COLUMNS, find_column, find_pair
 from catena.data.tables import Table, open_table
 from catena.data.task_rules import find_turn_rows
@@ -40,7 +43,7 @@ from catena.data.values import lookup, to_text
 from catena.errors import FormatError
 from catena.registry import did_you_mean
 
-KINDS = ("pairs", "labeled", "distractors", "responses", "turns", "rows", "dialogue")
+KINDS = ("pairs", "labeled", "distractors", "responses", "turns", "rows", "trees", "replies", "dialogue")
 END_OF_TURN = "__eot__"
 _LONGEST_CONTEXT = 100
 _DISTRACTOR = re.compile(r"distractor[_ ]?(\d+)$", re.IGNORECASE)
@@ -122,6 +125,10 @@ def _of_table(table: Table, stored: str, columns: Mapping[str, str] | None) -> C
         return ConversationFormat("pairs", stored, "its columns are set")
     if any(isinstance(lookup(row, _turn_column(table) or ""), list) for row in table.sample):
         return ConversationFormat("turns", stored, "its records have turns")
+    if find_reply_trees(table) is not None:
+        return ConversationFormat("trees", stored, "its records are messages with their replies")
+    if find_reply_rows(table) is not None:
+        return ConversationFormat("replies", stored, "its records are messages with the ids of their parents")
     if find_turn_rows(table) is not None:
         return ConversationFormat("rows", stored, "it has a turn in each row")
     context = find_column(table.names, CONTEXT_COLUMNS) if table.has_header else None
@@ -182,6 +189,9 @@ def read_exchanges(
         exchanges = _read_turns(open_table(path, found.stored, {}, encoding), own)
     elif found.kind == "rows":
         exchanges = _read_rows(open_table(path, found.stored, found.options, encoding), own)
+    elif found.kind in ("trees", "replies"):
+        table = open_table(path, found.stored, found.options, encoding)
+        exchanges = _read_replies((read_trees if found.kind == "trees" else read_messages)(table, own), own)
     elif found.kind == "responses":
         exchanges = _read_responses(open_table(path, found.stored, {}, encoding), own)
     else:
@@ -326,6 +336,26 @@ def _read_rows(table: Table, counter: ReadCounter | None) -> Iterator[Exchange]:
             yield from to_exchanges(turns, speakers, said[0].location)
         elif counter is not None and said:
             counter.drop("with fewer than two turns", said[0].location, said[0].raw)
+
+
+def _read_replies(roots: Iterable[Message], counter: ReadCounter | None) -> Iterator[Exchange]:
+    """The path to each message that has replies, as the context of its replies."""
+    for root in roots:
+        if not root.replies and counter is not None:
+            counter.drop("with fewer than two turns", root.location, root.text)
+        for message, path in walk(root, _LONGEST_CONTEXT):
+            texts: dict[tuple[bool, ...], list[Message]] = {}
+            for reply in message.replies:
+                texts.setdefault(_own(path, reply), []).append(reply)
+            for own, replies in texts.items():
+                responses = tuple(reply.text for reply in replies)
+                yield Exchange(tuple(turn.text for turn in path), responses, replies[0].location, own)
+
+
+def _own(path: Sequence[Message], reply: Message) -> tuple[bool, ...]:
+    """For each turn of a path, whether who replies said it."""
+    are_known = all(turn.speaker for turn in (*path, reply))
+    return tuple(turn.speaker == reply.speaker for turn in path) if are_known else alternating(len(path))
 
 
 def _read_dialogues(path: Path, encoding: str | None, counter: ReadCounter | None) -> Iterator[Exchange]:

@@ -29,7 +29,9 @@ RESPONSE_COLUMNS = (
     "utterance", "response", "ground truth utterance", "ground_truth_utterance", "answer", "reply", "completion",
     "output",
 )  # fmt: skip
-TURN_COLUMNS = ("turns", "messages", "conversations", "conversation", "dialogue", "dialog", "utterances")
+TURN_COLUMNS = (
+    "turns", "messages", "conversations", "conversation", "dialogue", "dialog", "utterances", "messagelist",
+)  # fmt: skip
 DIALOGUE_COLUMNS = (
     "dialogue_id", "dialog_id", "dialogue id", "dialogueid", "conversation_id", "conversation id", "conversationid",
     "conv_id", "chat_id", "session_id", "thread_id",

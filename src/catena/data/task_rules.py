@@ -18,6 +18,7 @@ from catena.data.media_files import common_kind
 from catena.data.readers.dialogue_lines import are_numbered_turns
 from catena.data.readers.questions import ANSWER_KEYS, CONTEXT_KEYS, QUESTION_KEYS
 from catena.data.readers.sample import list_names
+from catena.data.replies import find_reply_rows, find_reply_trees
 from catena.data.roles import (
     COMPOSED,
     DIALOGUE_COLUMNS,
@@ -256,6 +257,18 @@ def _turn_rows(table: Table) -> TaskGuess | None:
         return None
     said = ", ".join(f"{role} = {choice}" for role, choice in columns.items())
     return TaskGuess("converse", f"a turn in each row, {said}", columns)
+
+
+def _replies(table: Table) -> TaskGuess | None:
+    """Messages that may have several replies, in trees or with the ids of their parents."""
+    if (column := find_reply_trees(table)) is not None:
+        return TaskGuess("converse", f"messages with replies = {column!r}", {"turns": ColumnChoice((column,))})
+    if (columns := find_reply_rows(table)) is None:
+        return None
+    why = ", ".join(f"{role} = {name!r}" for role, name in columns.items())
+    return TaskGuess(
+        "converse", f"a message in each row, {why}", {role: ColumnChoice((name,)) for role, name in columns.items()}
+    )
 
 
 def _relations(table: Table) -> TaskGuess | None:
@@ -534,6 +547,7 @@ RULES: tuple[Callable[[Table], TaskGuess | None], ...] = (
     _questions,
     _compositions,
     _turns,
+    _replies,
     _turn_rows,
     _labeled_files,
     _preferences,

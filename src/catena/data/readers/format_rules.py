@@ -366,11 +366,14 @@ def dialogue_rule(sample: Sample) -> DetectedFormat | None:
             f"it, or as speaker<TAB>turn."
         )
     kind = dialogue_lines.find_kind(sample.lines)
+    is_one = kind is not None and dialogue_lines.is_one_dialogue(sample.lines, kind)
+    days = "one dialogue, because most days have one message" if is_one else "a dialogue for each day"
     said = {
         "eou": "a dialogue in each line, with __eou__ after each turn",
-        "whatsapp": "a chat that was exported from WhatsApp, a dialogue for each day",
+        "whatsapp": f"a chat that was exported from WhatsApp, {days}",
+        "timed": "turns after the time and the speaker",
         "irc": "a log of a channel of IRC",
-        "headed": "messages below the time and the speaker, as Discord is exported",
+        "headed": "messages below the time and the speaker",
         "spoken": "turns after the name of the speaker and a colon",
     }
     if kind is None and dialogue_lines.are_tabbed(sample.lines):

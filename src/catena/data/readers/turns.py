@@ -11,7 +11,8 @@ from typing import Any
 
 _SPEAKERS = ("speaker", "role", "from", "sender_name", "sender", "author", "user", "name")
 _SAID = ("text", "content", "value", "utterance")
-_TIMES = ("timestamp_ms", "timestamp", "date_unixtime", "ts", "create_time", "created_at", "date")
+_TIMES = ("timestamp_ms", "timestamp", "date_unixtime", "ts", "create_time", "created_at", "date",
+          "originalarrivaltime")  # fmt: skip
 _NOT_SPEAKERS = frozenset(("system", "developer", "tool", "function"))
 """Roles of turns that nobody says."""
 
@@ -28,13 +29,23 @@ def turns_and_speakers(turns: Sequence[Any], speakers: Any) -> tuple[tuple[str, 
     """
     if turns and all(isinstance(turn, dict) for turn in turns):
         turns = _spoken(turns[::-1] if _is_backwards(turns) else turns)
-        turns = [turn for turn in turns if _said(turn) != ""]
-        speakers = [_speaker(turn) for turn in turns]
+        turns = [turn for turn in turns if turn_text(turn) != ""]
+        speakers = [turn_speaker(turn) for turn in turns]
         speakers = speakers if all(speakers) else []
-        turns = [_said(turn) for turn in turns]
+        is_facebook = all(not {"sender_name", "timestamp_ms"} - turn.keys() for turn in turns)
+        texts = [turn_text(turn) for turn in turns]
+        turns = [_repaired(text) if is_facebook and isinstance(text, str) else text for text in texts]
     if speakers and len(speakers) != len(turns):
         raise ValueError("without a speaker for each turn")
     return to_texts(turns), [str(speaker) for speaker in speakers]
+
+
+def _repaired(text: str) -> str:
+    """A text of Facebook and Instagram, which export each byte of UTF-8 as a character."""
+    try:
+        return text.encode("latin-1").decode("utf-8")
+    except UnicodeError:
+        return text
 
 
 def _is_backwards(turns: Sequence[Mapping[str, Any]]) -> bool:
@@ -48,23 +59,26 @@ def _is_backwards(turns: Sequence[Mapping[str, Any]]) -> bool:
 
 def _spoken(turns: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
     """The turns that somebody says. A system that answers the only other speaker is a speaker."""
-    kept = [turn for turn in turns if _speaker(turn).casefold() not in _NOT_SPEAKERS]
-    answers = any(_speaker(turn).casefold() == "system" for turn in turns[1:])
-    return turns if answers and len(set(map(_speaker, kept))) == 1 else kept
+    kept = [turn for turn in turns if turn_speaker(turn).casefold() not in _NOT_SPEAKERS]
+    answers = any(turn_speaker(turn).casefold() == "system" for turn in turns[1:])
+    return turns if answers and len(set(map(turn_speaker, kept))) == 1 else kept
 
 
-def _speaker(turn: Mapping[str, Any]) -> str:
+def turn_speaker(turn: Mapping[str, Any]) -> str:
+    """Who said a turn; empty if it is not known."""
     value = _first(turn, _SPEAKERS)
     if isinstance(value, Mapping):
         value = _first(value, ("name", "role", "id"))
     return "" if value is None else str(value)
 
 
-def _said(turn: Mapping[str, Any]) -> Any:
+def turn_text(turn: Mapping[str, Any]) -> Any:
     """What was said in a turn, with its parts joined, as chats store links; empty for pictures and services."""
     if turn.keys().isdisjoint(_SAID):
         return None
     value = _first(turn, _SAID)
+    if isinstance(value, Mapping):  # as in Matrix
+        value = next((value[name] for name in ("body", "text") if isinstance(value.get(name), str)), value)
     parts = value if isinstance(value, list) else [value]
     texts = [part.get("text", "") if isinstance(part, Mapping) else part for part in parts if part is not None]
     return "".join(texts) if all(isinstance(text, str) for text in texts) else value

@@ -36,7 +36,7 @@ from catena.tasks.config import TOKENIZER, VOCABULARY
 from catena.tasks.converse.config import ConverseConfig, ConverseDataConfig
 
 USER_INPUT_LOCATION = SourceLocation("input", 1)
-_STRUCTURED = ("labeled", "distractors", "responses", "turns", "rows")
+_STRUCTURED = ("labeled", "distractors", "responses", "turns", "rows", "trees", "replies")
 """Formats in which a line is not a context. In all others each line is one, so that outputs match lines."""
 
 
