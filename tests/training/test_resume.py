@@ -17,7 +17,7 @@ from catena.randomness import Randomness
 from catena.training.config import TrainingConfig
 from catena.training.loop import resume, train
 from catena.training.report import LinesReporter, SilentReporter
-from catena.training.run import open_run
+from catena.training.run import RunFolder, open_run
 from tests.laws.resume_laws import Doomed, Killed, die, fresh_run, go_on, killed_anywhere_ends_the_same, same_end
 from tests.python_path import python_path
 from tests.training.tiny import TiedModel, TinyTask, make_settings, make_task
@@ -96,6 +96,21 @@ def test_run_killed_while_saving_resumes_exactly(call: int, tmp_path: Path, monk
     go_on(make_task(), settings, run)
     same_end(whole, run)
     assert not list(run.path.rglob(".unfinished-*")), "what the killed writing left behind is still there"
+
+
+def test_folder_used_again_after_a_failure_has_no_old_metrics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first evaluation is written to metrics.jsonl, and then the first checkpoint fails."""
+    settings = make_settings()
+    whole, run = fresh_run(tmp_path / "whole"), fresh_run(tmp_path / "again")
+    train(make_task(), settings, whole, Randomness(5), SilentReporter())
+    with monkeypatch.context() as patch:
+        patch.setattr(RunFolder, "write", lambda *_: die())
+        with pytest.raises(Killed):
+            train(make_task(), settings, run, Randomness(5), SilentReporter())
+    assert run.metrics()
+    train(make_task(), settings, run, Randomness(5), SilentReporter())
+    assert [row["step"] for row in run.metrics()] == [row["step"] for row in whole.metrics()]
+    same_end(whole, run)
 
 
 def test_initial_weights_of_older_run_are_saved(tmp_path: Path) -> None:

@@ -124,7 +124,7 @@ class TrainingLoop:
         else:
             with checkpoint.reading():
                 self._restore(checkpoint)
-        if self.run and (checkpoint is not None or not self.run.is_new):
+        if self.run:
             self.run.cut_metrics(self.state.step)
             self.run.prune(self.state.kept)
         self.model.train()

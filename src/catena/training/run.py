@@ -73,9 +73,12 @@ class RunFolder:
 
     def cut_metrics(self, step: int) -> None:
         """Remove the metrics after a step, which a resumed run will compute again."""
+        path = self.path / files.METRICS
+        if not path.exists() or not path.stat().st_size:
+            return
         kept = [row for row in self.metrics() if row["step"] <= step]
         text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in kept)
-        write_text_atomically(self.path / files.METRICS, text)
+        write_text_atomically(path, text)
 
     def log(self, line: str) -> None:
         """Append a line to log.txt."""

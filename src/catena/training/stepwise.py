@@ -110,9 +110,8 @@ class _StepwiseLoop:
         if last is not None:
             with last.reading():
                 self._restore(last)
-        if last is not None or not self.run.is_new:
-            self.run.cut_metrics(self.state.step)
-            self.run.prune(self.state.kept)
+        self.run.cut_metrics(self.state.step)
+        self.run.prune(self.state.kept)
         self.began = time.monotonic() - self.state.seconds
         threads = count_threads()
         device = f"cpu ({threads} thread{'s' * (threads != 1)})"
