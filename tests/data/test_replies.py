@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from catena.data.conversations import detect_conversations, read_exchanges
 from catena.data.detect import detect_format
-from catena.data.exchanges import detect_conversations, read_exchanges
 from catena.data.reading import ReadCounter
 
 Said = tuple[tuple[str, ...], tuple[str, ...], tuple[bool, ...]]

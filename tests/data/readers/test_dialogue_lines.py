@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from catena.data.conversations import read_exchanges
 from catena.data.detect import detect_format
-from catena.data.exchanges import read_exchanges
 
 TEXTS = [
     "shall we meet at noon",
