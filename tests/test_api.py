@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import importlib.util
 import inspect
 import re
 import subprocess
@@ -133,6 +134,18 @@ def test_reference_has_a_page_for_every_package_and_exported_module() -> None:
     modules = {value.__name__ for value in values if inspect.ismodule(value)}
     expected = {*PACKAGES, "catena.checkpoint", "catena.config", *modules}
     assert sorted(shown) == sorted(expected), "each needs a line '::: package' in a page of docs/reference"
+
+
+def test_page_of_all_public_names_is_current() -> None:
+    spec = importlib.util.spec_from_file_location("names", REFERENCE.parent / "site" / "names.py")
+    assert spec is not None
+    assert spec.loader is not None
+    names = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(names)
+    page = names.write_names()
+    for package, name in exported():
+        assert f"\n| `{name}` | " in page.partition(f"\n## {package}\n")[2].partition("\n## ")[0], f"{package}.{name}"
+    assert (REFERENCE / "names.md").read_text(encoding="utf-8") == page, "run python docs/site/names.py"
 
 
 def test_docs_and_examples_import_exported_names_from_their_package() -> None:

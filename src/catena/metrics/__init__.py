@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from catena.metrics.regression import mae as mae
     from catena.metrics.regression import r2 as r2
     from catena.metrics.regression import rmse as rmse
-    from catena.metrics.rouge import rouge as rouge
+    from catena.metrics.rouge_scores import rouge as rouge
     from catena.metrics.significance import approximate_randomization as approximate_randomization
     from catena.metrics.significance import mcnemar as mcnemar
     from catena.metrics.significance import paired_bootstrap as paired_bootstrap
@@ -108,7 +108,7 @@ __getattr__, __dir__ = lazy_exports(
         "recall": ".classification",
         "recall_at_k": ".ranking",
         "rmse": ".regression",
-        "rouge": ".rouge",
+        "rouge": ".rouge_scores",
         "span_f1": ".spans",
         "symbol_error": ".edits",
         "ter": ".translation",

@@ -22,7 +22,7 @@ _TREE_KINDS = ("tree_lstm", "recursive", "mv_rnn", "rntn")
 
 
 class TextClassifier(Estimator, task="classify"):
-    """Text classifier.
+    """Text classifier: texts in, labels and probabilities out.
 
     model = TextClassifier("loglinear").fit(texts, labels)
     model.predict(["wake me at six"])

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Regressor(Estimator, task="regress"):
-    """Regression from texts or from numbers.
+    """Regression: texts or columns of numbers in, numbers with intervals out.
 
     model = Regressor("ridge").fit(texts, values)
     model.predict(["two windows and a garden"])

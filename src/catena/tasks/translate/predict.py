@@ -13,7 +13,7 @@ from jaxtyping import Float
 from catena.data.special_tokens import UNK_SYMBOL
 from catena.errors import ConfigError, MissingExtraError
 from catena.metrics.measure import LOG_PROB_TOLERANCE, Metric
-from catena.metrics.rouge import SUMMARY_METRICS, summary_measure
+from catena.metrics.rouge_scores import SUMMARY_METRICS, summary_measure
 from catena.metrics.translation import translation_measure
 from catena.registry import did_you_mean
 from catena.tasks.base import EvaluationResult, PairedPredictions, RankedPrediction

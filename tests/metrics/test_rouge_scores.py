@@ -8,7 +8,7 @@ from functools import cache
 import pytest
 
 from catena.errors import DataError
-from catena.metrics.rouge import SUMMARY_METRICS, common_subsequence, rouge, split_words, summary_measure
+from catena.metrics.rouge_scores import SUMMARY_METRICS, common_subsequence, rouge, split_words, summary_measure
 
 
 def longest(a: str, b: str) -> int:
