@@ -285,6 +285,7 @@ def test_max_time_searches_for_a_model_and_keeps_other_options(catena: Catena, f
     assert said.code == 0, said.err
     assert said.out.startswith("task: classify\ndev: 25.0% of 60 examples, enlarged")
     assert "chosen: tfidf" in said.out
+    assert said.out.splitlines()[-1] == "next: catena evaluate run FILE, or catena predict run FILE"
     config = config_of(Path("run"))
     assert (config.model.kind, config.data.dev_fraction) == ("tfidf", 0.25)
     assert re.search(r"^search: \d+ candidates? in ", catena("inspect", "run").out, re.MULTILINE)

@@ -308,9 +308,13 @@ def ending(outcome: RunResult) -> list[str]:
     if outcome.run is not None and outcome.interrupted:
         lines.append(f"to continue: catena resume {outcome.run}")
     elif outcome.run is not None:
-        commands = [f"catena {words.replace('RUN', str(outcome.run))}" for words in outcome.what_next]
-        lines.append(f"next: {', or '.join(commands)}")
+        lines.append(next_line(outcome.run, outcome.what_next))
     return lines
+
+
+def next_line(run: Path, commands: Sequence[str]) -> str:
+    """A line with the commands that use a run."""
+    return f"next: {', or '.join(f'catena {words}'.replace('RUN', str(run)) for words in commands)}"
 
 
 def number(value: float) -> str:

@@ -515,7 +515,9 @@ class _Search:
         lines = self.record.lines()
         with (self.folder / LOG).open("a", encoding="utf-8", newline="\n") as log:
             log.writelines(f"{line}\n" for line in lines)
-        return TrainResult(self.folder, leader.metric, leader.scores, outcome.scores, notes=(*outcome.lines, *lines))
+        return TrainResult(
+            self.folder, leader.metric, leader.scores, outcome.scores, notes=(*outcome.lines, *lines, outcome.next_line)
+        )
 
     def _install(self, leader: Trial) -> None:
         """Make a candidate the run: move its files, or copy them if the search continues later."""

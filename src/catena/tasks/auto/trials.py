@@ -86,6 +86,7 @@ class Outcome:
         is_network: whether the model is trained by gradient steps.
         evaluation_seconds: time of one evaluation.
         lines: an error, or lines about the baselines.
+        next_line: of a :class:`Conclusion`, the line with the commands that use the run.
         elapsed: time of the whole job in its process, without the start of the process.
     """
 
@@ -99,6 +100,7 @@ class Outcome:
     is_network: bool = False
     evaluation_seconds: float = 0.0
     lines: tuple[str, ...] = ()
+    next_line: str = ""
     elapsed: float = 0.0
 
 
@@ -257,10 +259,13 @@ def _can_resume(folder: Path) -> bool:
 def _conclude(job: Conclusion) -> Outcome:
     from catena.checkpoint import CONFIG
     from catena.tasks.runs import conclude_run
+    from catena.training.report import next_line
 
-    config: Any = get_spec(job.task).load_config(job.folder / CONFIG)
+    spec = get_spec(job.task)
+    config: Any = spec.load_config(job.folder / CONFIG)
     result = conclude_run(job.folder, config)
-    return Outcome("concluded", scores=result.test_scores, metric=result.metric, lines=result.notes)
+    after = next_line(job.folder, spec.family(config).next_commands)
+    return Outcome("concluded", scores=result.test_scores, metric=result.metric, lines=result.notes, next_line=after)
 
 
 class OutcomeReporter(SilentReporter):
