@@ -149,13 +149,14 @@ def product() -> Iterator[tuple[str, Contestants]]:
     for d_in, d_out in ((256, 1024), (512, 512), (512, 2048), (2048, 512), (512, 10_000)):
         w = floats(d_in, d_out)
         panels, weight = pack_panels(w), torch.from_numpy(np.ascontiguousarray(w.T))
+        zeros = np.zeros(len(panels) * 32, np.float32)
         for n in (1, 4, 16, 64):
             x, y = floats(n, d_in), np.empty((n, len(panels) * 32), np.float32)
             z, rows = np.empty((n, d_out), np.float32), torch.from_numpy(x)
             yield (
                 f"{n} x {d_in} x {d_out}",
                 {
-                    "engine": lambda x=x, panels=panels, y=y: multiply(x, panels, y, 0, len(panels)),
+                    "engine": lambda x=x, panels=panels, o=zeros, y=y: multiply(x, panels, o, y, 0, len(panels)),
                     "numba": lambda x=x, w=w, z=z: numba_product(x, w, z),
                     "torch": lambda rows=rows, weight=weight: F.linear(rows, weight),
                 },

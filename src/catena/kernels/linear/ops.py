@@ -32,7 +32,7 @@ class PackedLinear:
 
         self._multiply = multiply
         self.weight = weight
-        self.made_of = _mark(weight)
+        self.made_of = weight_mark(weight)
         self.panels = pack_panels(weight.detach().numpy().T)
         self.v = weight.shape[0]
 
@@ -51,14 +51,20 @@ class PackedLinear:
 
     def is_current(self, weight: Float[Tensor, "d_out d_in"]) -> bool:
         """Whether this is the matrix, and it has not changed since."""
-        return self.weight is weight and self.made_of == _mark(weight)
+        return self.weight is weight and self.made_of == weight_mark(weight)
 
-    def __call__(self, x: Float[Tensor, "n d_in"]) -> Float[Tensor, "n d_out"]:
+    def __call__(
+        self, x: Float[Tensor, "n d_in"], bias: Float[Tensor, " d_out"] | None = None
+    ) -> Float[Tensor, "n d_out"]:
         rows = np.ascontiguousarray(x.numpy())
         panels = self.panels
         n_panels, _, wide = panels.shape
+        first = np.zeros(n_panels * wide, np.float32)
+        if bias is not None:
+            first[: self.v] = bias.detach().numpy()
         y = np.empty((len(rows), n_panels * wide), np.float32)
-        in_row_blocks(lambda low, high: self._multiply(rows, panels, y, low, high), n_panels, len(rows) * panels.size)
+        work = len(rows) * panels.size
+        in_row_blocks(lambda low, high: self._multiply(rows, panels, first, y, low, high), n_panels, work)
         return torch.from_numpy(y)[:, : self.v]
 
     def can_find_top(self, n: int, k: int) -> bool:
@@ -99,11 +105,11 @@ class CachedLinear:
     ) -> Float[Tensor, "*n d_out"]:
         if not self.suits(x, weight):
             return torch.nn.functional.linear(x, weight, bias)
-        if self._packed is None or self._packed.made_of != _mark(weight) or self._packed.weight.shape != weight.shape:
-            self._packed = PackedLinear(weight)  # it keeps the weight, so that no other one can begin at its address
-        parts = [self._packed(part) for part in x.flatten(0, -2).split(MAX_ROWS)]
+        kept = self._packed
+        if kept is None or kept.made_of != weight_mark(weight) or kept.weight.shape != weight.shape:
+            kept = self._packed = PackedLinear(weight)  # it keeps the weight, so that no other begins at its address
+        parts = [kept(part, bias) for part in x.flatten(0, -2).split(MAX_ROWS)]
         y = parts[0] if len(parts) == 1 else torch.cat(parts)
-        y = y if bias is None else y.add_(bias)
         return y.view(*x.shape[:-1], y.shape[-1])
 
 
@@ -143,5 +149,6 @@ def widen_bias(bias: Float[Tensor, " v"] | None, v: int, wide: int) -> Float[np.
     return first
 
 
-def _mark(weight: Tensor) -> tuple[int, int]:
+def weight_mark(weight: Tensor) -> tuple[int, int]:
+    """What differs after a weight was replaced or changed in place, as long as you keep the weight."""
     return weight.data_ptr(), 0 if weight.is_inference() else weight._version
