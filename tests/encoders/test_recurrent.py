@@ -223,3 +223,18 @@ def test_recurrence_continues_from_its_state(options: dict[str, object]) -> None
     second, last = recurrence(x[4:], copied_state(state))
     torch.testing.assert_close(torch.cat((first, second)), whole, atol=1e-12, rtol=0)
     torch.testing.assert_close(last, end, atol=1e-12, rtol=0)
+
+
+@pytest.mark.parametrize("options", [{}, {"bidirectional": False}, {"n_layers": 2}, {"cell": "gru"}])
+@pytest.mark.parametrize("connections", ["none", "residual", "skip"])
+def test_states_without_gradients_equal_those_with(options: dict[str, object], connections: str) -> None:
+    settings = RecurrentConfig.model_validate({"d": 3, "connections": connections, **options})
+    encoder = build_recurrent(settings, 6).eval()
+    x, lengths = torch.randn(4, 5, 6), torch.tensor([2, 5, 0, 3])
+    for _ in range(2):
+        with torch.inference_mode():
+            found = encoder(x, lengths)
+        torch.testing.assert_close(found, encoder(x, lengths))
+        with torch.no_grad():
+            for weight in encoder.parameters():
+                weight.mul_(-1.5)  # a packed copy must notice

@@ -24,6 +24,7 @@ from torch import Tensor, nn
 
 from catena.embeddings.config import CharacterConfig, CharacterConvolutionConfig, CharacterLSTMConfig, NoCharacterConfig
 from catena.embeddings.table import EmbeddingTable
+from catena.kernels.characters.ops import largest_windows, suits
 from catena.numerics import NEG_INF
 from catena.shapes import mask_from_lengths
 
@@ -62,6 +63,13 @@ class ConvolutionOverCharacters(CharacterEmbedding):
         super().__init__(n_characters, d, dropout)
         self.convolutions = nn.ModuleList(nn.Conv1d(d, filters, window) for window in windows)
         self.d_out = filters * len(windows)
+
+    def forward(self, characters: Int[Tensor, "n c"]) -> Float[Tensor, "n d_out"]:
+        table = self.table.weight
+        if self.training or not suits(characters, table):
+            return super().forward(characters)
+        found = [largest_windows(characters, table, one.weight, one.bias) for one in self.convolutions]
+        return torch.cat(found, dim=-1)
 
     def summary(self, x: Float[Tensor, "n c d"], lengths: Int[Tensor, " n"]) -> Float[Tensor, "n d_out"]:
         padded = ~mask_from_lengths(lengths, x.shape[1])[:, None]

@@ -27,6 +27,7 @@ from catena.encoders.causal import CausalEncoder
 from catena.encoders.cells import CellState, Recurrence
 from catena.encoders.fused import FusedRecurrence, run_both_directions
 from catena.encoders.layers import Dropout
+from catena.kernels.lstm.ops import LSTMWeights, PackedLSTM
 
 _States = tuple[CellState, ...]
 """The state of each layer."""
@@ -78,10 +79,16 @@ class Recurrent(CausalEncoder):
             width = ahead.d * (2 if bidirectional else 1)
         self.d_out = width * (n_layers if connections == "skip" else 1)
         self.dropout = Dropout(dropout, time=0 if locked else None)
+        self._packed: PackedLSTM | None = None
 
     def encode(
         self, x: Float[Tensor, "b t d_in"], lengths: Int[Tensor, "b"], mask: Bool[Tensor, "b t"]
     ) -> Float[Tensor, "b t d_out"]:
+        layers = self._plain_lstm()
+        if layers and PackedLSTM.suits(x, layers):
+            if self._packed is None or not self._packed.is_current(layers):
+                self._packed = PackedLSTM(layers)
+            return self._packed(x, lengths)
         order = _reversed_rows(lengths, x.shape[1]) if self.bidirectional else None
         return self._run(x, order, None)[0]
 
@@ -132,6 +139,18 @@ class Recurrent(CausalEncoder):
     def _backward(self, i: int, x: Float[Tensor, "t b d"], order: Int[Tensor, " n"]) -> Float[Tensor, "t b d_out"]:
         back, _ = self.backwards[i](_take_rows(x, order))
         return _take_rows(back, order)
+
+    def _plain_lstm(self) -> list[list[LSTMWeights]]:
+        """The weights of each layer and direction, if these are LSTMs that predict and are only stacked; else none."""
+        if self.training or self.connections != "none":
+            return []
+        layers: list[list[LSTMWeights]] = []
+        directions = (self.forwards, self.backwards) if self.bidirectional else (self.forwards,)
+        for layer in zip(*directions, strict=True):
+            if not all(isinstance(one, FusedRecurrence) and one.name == "lstm" for one in layer):
+                return []
+            layers.append([LSTMWeights(one.weight_x, one.weight_h, *one.vectors()) for one in layer])
+        return layers
 
     def _is_joint(self, i: int, x: Float[Tensor, "t b d"]) -> bool:
         layer = self.forwards[i]

@@ -27,6 +27,8 @@ Several distributions in ``structure`` have their reference implementation there
 ``word2vec``    word vectors
 ``softmax``     the likelihood of a softmax layer over many words
 ``linear``      linear maps of few rows, in float32 and in 8 bits
+``lstm``        LSTM layers over sequences of several lengths
+``characters``  vectors of words from their characters
 ``top_k``       the k largest of many numbers
 ``tree_lstm``   Tree-LSTMs, level by level
 ``wavenet``     single steps of a WaveNet, with a queue for each layer

@@ -34,16 +34,21 @@ def exp_less(x: Any, shift: Any, result: Any) -> None:
     raise NotImplementedError
 
 
+@jit_inline({"contract"})
+def exp_32(y: Any) -> Any:
+    """exp(y) in single precision for -87 ≤ y ≤ 88; nan stays nan."""
+    n = np.floor(y * np.float32(LOG2_E) + np.float32(0.5))
+    r = (y - n * LN2_HIGH_32) - n * LN2_LOW_32
+    p = ((((S7 * r + S6) * r + S5) * r + S4) * r + S3) * r + S2
+    p = (p * r + np.float32(1)) * r + np.float32(1)
+    return p * float32_of(np.int32((np.int32(n) + np.int32(127)) << np.int32(23)))
+
+
 def _exp_less_32(x: Any, shift: Any, result: Any) -> None:
     for i in range(result.shape[0]):
         given = x[i] - shift
-        y = given if given > LEAST_32 else LEAST_32
-        n = np.floor(y * np.float32(LOG2_E) + np.float32(0.5))
-        r = (y - n * LN2_HIGH_32) - n * LN2_LOW_32
-        p = ((((S7 * r + S6) * r + S5) * r + S4) * r + S3) * r + S2
-        p = (p * r + np.float32(1)) * r + np.float32(1)
-        power = float32_of(np.int32((np.int32(n) + np.int32(127)) << np.int32(23)))
-        result[i] = p * power if given > LEAST_32 else (np.float32(0) if given <= LEAST_32 else given)
+        power = exp_32(given if given > LEAST_32 else LEAST_32)
+        result[i] = power if given > LEAST_32 else (np.float32(0) if given <= LEAST_32 else given)
 
 
 def _exp_less_64(x: Any, shift: Any, result: Any) -> None:

@@ -1,0 +1,1 @@
+"""Vectors of words from their characters. Tested in tests/kernels/test_characters.py."""
