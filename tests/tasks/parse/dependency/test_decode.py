@@ -182,15 +182,31 @@ def test_several_roots_are_predicted_if_allowed() -> None:
 
 
 @pytest.mark.parametrize("loss", ["head", "margin"])
-def test_relations_scored_a_few_heads_or_sentences_at_a_time_are_the_same(
+def test_relations_scored_a_few_heads_at_a_time_are_the_same(
     scores: ArcScores, loss: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = settings_of(loss, "nonprojective")
     options = RankedOptions(confidence=True)
     at_once = DependencyDecoder(settings, scores, NAMES).parses(options)
-    for limit in ("AT_ONCE", "IN_CACHE"):
-        monkeypatch.setattr(decode, limit, 1)
-        assert DependencyDecoder(settings, scores, NAMES).parses(options) == at_once
+    monkeypatch.setattr(decode, "AT_ONCE", 1)
+    assert DependencyDecoder(settings, scores, NAMES).parses(options) == at_once
+
+
+@pytest.mark.parametrize("loss", ["head", "margin"])
+def test_kernel_and_torch_give_the_same_parses(loss: str) -> None:
+    draw = torch.Generator().manual_seed(0)
+    lengths = [3, 1, 6, 0]
+    plain = scored(torch.randn(4, 7, 7, generator=draw, dtype=torch.float64), lengths, d=5, k=2)
+    single = ArcScores(plain.arcs.float(), plain.lengths, plain.heads.float(), plain.dependents.float(), plain.biaffine)
+    settings, options = settings_of(loss, "nonprojective"), RankedOptions(confidence=True, scores=True)
+    with torch.inference_mode():
+        wanted = DependencyDecoder(settings, plain, NAMES).parses(options)
+        plain.biaffine.float()
+        found = DependencyDecoder(settings, single, NAMES).parses(options)
+    for (one,), (other,) in zip(found, wanted, strict=True):
+        assert one[:2] == other[:2]
+        assert one.log_prob == pytest.approx(other.log_prob, abs=1e-5)
+        assert one.confidence == pytest.approx(other.confidence, abs=1e-5)
 
 
 def test_too_long_sentences_are_rejected(scores: ArcScores, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,8 +39,6 @@ from catena.tasks.parse.dependency.model import KINDS, ArcScores, word_location
 
 AT_ONCE = 2**24
 """Maximum number of relation scores in memory."""
-IN_CACHE = 2**20
-"""Maximum number of relation scores, and of products before them, of the sentences that a CPU scores together."""
 MOST_SCORES = 2**28
 """Maximum number of relation scores of one sentence for k best."""
 LONGEST_PROJECTIVE_SUM = 1000
@@ -167,30 +165,31 @@ class DependencyDecoder:
         return KINDS[self.settings.trees](arcs, lengths=self.lengths, single_root=self.settings.single_root)
 
     def _summarize(self) -> RelationSummary:
+        scores = self.scores
+        if self.allowed is None:
+            found = scores.biaffine.summarize(scores.heads, scores.dependents, scores.lengths)
+            if found is not None:
+                best, which, total = found
+                return (
+                    RelationSummary(best - total, which, self._no_total(total))
+                    if self._normalized
+                    else (RelationSummary(best, which, total))
+                )
         b, n, _ = self.arcs.shape
-        size = n * len(self.names) * max(n, self.scores.heads.shape[-1])
-        rows = max(1, IN_CACHE // size) if self.scores.heads.is_cpu else max(1, b)
-        parts = [self._summarize_rows(slice(low, low + rows)) for low in range(0, max(1, b), rows)]
-        best, which, total = (torch.cat(x) for x in zip(*parts, strict=True))
-        return RelationSummary(best, which, total)
-
-    def _summarize_rows(self, rows: slice) -> tuple[Tensor, Tensor, Tensor]:
-        """The fields of the summary for some sentences."""
-        scores = self._take(rows)
-        b, n, _ = scores.arcs.shape
-        step = max(1, AT_ONCE // (b * n * len(self.names)))
-        mask = None if self.allowed is None else self.allowed.relations[rows, None]
-        best, which, total = [], [], []
+        step = max(1, AT_ONCE // (max(1, b) * n * len(self.names)))
+        mask = None if self.allowed is None else self.allowed.relations[:, None]
+        parts = []
         for first in range(0, n, step):
             weights = self._log_weights(scores.relations_from(first, min(n, first + step)).float(), mask)
             top = weights.max(-1)
-            best.append(top.values.cpu())
-            which.append(top.indices.to(torch.int32).cpu())
-            if self._normalized and self.allowed is None:
-                total.append(torch.zeros(()).expand(top.values.shape))
-            else:
-                total.append(weights.logsumexp(-1).cpu())
-        return torch.cat(best, 1), torch.cat(which, 1), torch.cat(total, 1)
+            none = self._normalized and mask is None
+            total = self._no_total(top.values) if none else weights.logsumexp(-1)
+            parts.append((top.values.cpu(), top.indices.to(torch.int32).cpu(), total.cpu()))
+        return RelationSummary(*(torch.cat(part, 1) for part in zip(*parts, strict=True)))
+
+    def _no_total(self, like: Tensor) -> Tensor:
+        """The log-sum of probabilities."""
+        return torch.zeros(()).expand(like.shape)
 
     def _log_weights(self, relations: Tensor, mask: Tensor | None) -> Tensor:
         """The log-weights of relations from their scores, with a mask of those that a constraint allows."""
@@ -241,7 +240,7 @@ class DependencyDecoder:
         log_prob: float | None = None,
         confidence: tuple[float, ...] | None = None,
     ) -> Parse:
-        return Parse(tuple(heads), tuple(self.names.name(q) for q in relations), log_prob, confidence)
+        return Parse(tuple(heads), tuple(map(self.names.names.__getitem__, relations)), log_prob, confidence)
 
     def _check_length(self) -> None:
         longest = int(self.lengths.max()) if len(self.lengths) else 0

@@ -47,6 +47,7 @@ from catena.data.examples import ConlluSentence
 from catena.encoders.init import orthogonal_
 from catena.encoders.layers import Dropout
 from catena.errors import FormatError
+from catena.kernels.dependency.ops_relations import PackedRelations
 from catena.kernels.linear.ops import CachedLinear
 from catena.metrics.attachment import DependencyArc, nonprojective_words
 from catena.structure.dependency import ArcConstraint, DependencyDistribution
@@ -152,12 +153,23 @@ class Biaffine(nn.Module):
         self.head_bias = head_bias
         self.weight = nn.Parameter(torch.zeros(k, d + head_bias, d + 1))
         self._linear = CachedLinear()
+        self._packed: PackedRelations | None = None
 
     def forward(self, heads: Float[Tensor, "b h d"], dependents: Float[Tensor, "b m d"]) -> Float[Tensor, "b h m k"]:
         x, y = self._with_ones(heads, dependents)
         # Axes in the order of the weights, so that little is copied: b m k i -> b (m k) i.
         turned = self._turn(y).flatten(1, 2)
         return (x @ turned.mT).unflatten(-1, (y.shape[1], -1))
+
+    def summarize(
+        self, heads: Float[Tensor, "b n d"], dependents: Float[Tensor, "b n d"], lengths: Int[Tensor, "b"]
+    ) -> tuple[Tensor, Tensor, Tensor] | None:
+        """For the arcs to words: the best score, which it is, and log Σ exp of all; None if no kernel computes them."""
+        if not CachedLinear.suits(dependents, self.weight):
+            return None
+        if self._packed is None or not self._packed.is_current(self.weight):
+            self._packed = PackedRelations(self.weight)
+        return self._packed(heads, dependents, lengths)
 
     def pairs(self, heads: Float[Tensor, "b t d"], dependents: Float[Tensor, "b t d"]) -> Float[Tensor, "b t k"]:
         """The scores of each dependent with one given head."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count, repeat
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -48,7 +49,7 @@ from catena.tasks.pretrained import initial_vectors
 from catena.tasks.sources import unseen_line
 from catena.tasks.word_inputs.config import WordInputConfig
 from catena.tasks.word_inputs.encoding import WordBatch, WordEncoding
-from catena.tasks.word_inputs.sentences import to_sentence
+from catena.tasks.word_inputs.sentences import Sentence, column_values, to_sentence
 from catena.tasks.word_inputs.task import WordTask
 from catena.training.task import BatchLoss
 
@@ -134,7 +135,7 @@ class DependencyTask(
                 f"this parser reads {', '.join(columns)} of each word, which plain text does not have. Give CoNLL-U "
                 f"with these columns filled, for example by a tagger."
             )
-        rows = tuple(ConlluRow(str(i), word, *"________") for i, word in enumerate(example.words, start=1))
+        rows = tuple(map(ConlluRow, map(str, count(1)), example.words, *[repeat("_")] * 8))
         comments = () if example.text is None else (f"# text = {' '.join(example.text.split())}",)
         return replace(example, tree=ConlluSentence(rows, comments, example.location))
 
@@ -199,8 +200,9 @@ class DependencyTask(
     # --- training -----------------------------------------------------------------------------------------------------
 
     def encode(self, examples: Sequence[DependencyExample], *, gold: bool = True) -> ParseRows:
-        columns = self.settings.words.columns
-        words = self.encoding.words.encode(to_sentence(example.tree, columns) for example in examples)
+        names = self.settings.words.columns
+        columns = (tuple(column_values(example.tree, name) for name in names) for example in examples)
+        words = self.encoding.words.encode(map(Sentence, (example.words for example in examples), columns))
         return ParseRows(examples, words, words.lengths)
 
     def encode_tree(self, example: DependencyExample) -> tuple[np.ndarray, np.ndarray]:
