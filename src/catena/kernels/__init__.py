@@ -10,7 +10,7 @@ Several distributions in ``structure`` have their reference implementation there
 ==============  ==========================================================================================
 ``common``      code that kernels of all subjects use: compilation, threads, torch operators, floats
 ``chain``       linear chains: sums, scores and searches of tag sequences
-``segments``    segmentations: sums and searches of labeled segments
+``semimarkov``  segmentations: sums and searches of labeled segments
 ``tree``        span trees: sums and searches
 ``pcfg``        parses of context-free grammars with dense, low-rank and sparse rules
 ``dependency``  dependency trees, projective and non-projective

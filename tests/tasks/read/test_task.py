@@ -181,16 +181,6 @@ def test_probability_of_no_answer_is_the_one_of_the_regression(doubter: ReadTask
     assert read.no_answer_probability == pytest.approx(found.no_answer_probability)
 
 
-def test_weights_of_runs_without_a_regression_decide_by_scores(doubter: ReadTask) -> None:
-    old = {name: x for name, x in doubter.model.state_dict().items() if not name.startswith("decision.")}
-    again = ReadTask.build_network(doubter.config, doubter.encoding)
-    again.load_state_dict(old)
-    task = ReadTask(doubter.config, doubter.encoding, again)
-    examples = [doubter.to_example((row["context"], row["question"])) for row in rows(unanswerable=True)[:4]]
-    data = task.encode(examples)
-    assert task._margins(data, task._find_best(data)) == [b.no_answer_margin for b in task._find_best(data)]
-
-
 def test_training_without_a_score_of_no_answer_drops_such_questions(home: Path) -> None:
     data = prepared(config(write(home / "mixed.jsonl", rows(unanswerable=True)))).data
     (line,) = [line for line in data.lines if line.startswith("read 144")]

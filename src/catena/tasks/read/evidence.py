@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -149,9 +149,9 @@ def _stem(word: str) -> str:
 class NoAnswerRegression(nn.Module):
     """The log-odds of no answer by words and by the scores of a reader.
 
-    A first regression reads the words only. It is fitted on the questions of training. The
-    second one reads the result, the margin of the reader and the sentence of its answer. It is fitted on dev, because
-    the reader knows the questions of training. Both are buffers.
+    A first regression reads the words only. It is fitted on the questions of training. The second one reads the result,
+    the margin of the reader and the sentence of its answer. It is fitted on dev, because the reader knows the questions
+    of training. Both are buffers.
     """
 
     of_words: Tensor
@@ -189,11 +189,6 @@ class NoAnswerRegression(nn.Module):
     def log_odds(self, evidence: WordEvidence, question: str, text: str, start: int, end: int, margin: float) -> float:
         """The log-odds of no answer."""
         return _apply(self.weights, self.features(evidence, question, text, start, end, margin))
-
-    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
-        for name, tensor in self.named_buffers():  # runs of earlier versions decide by scores
-            state_dict.setdefault(prefix + name, tensor)
-        super()._load_from_state_dict(state_dict, prefix, *rest)
 
 
 def _apply(weights: Tensor, row: Float[np.ndarray, " k"]) -> float:
