@@ -60,9 +60,19 @@ FAMILIES: dict[str, tuple[str, tuple[str, ...], str, str]] = {
     "tag-hmm": (TAGGED, ("tag", "FILE", "--model", "hmm"), "predict", SENTENCES),
     "classify-cnn": (LABELED, ("classify", "FILE", "--model", "cnn", *SHORT), "predict", SENTENCES),
     "lm-lstm": (TEXT, ("lm", "FILE", "--model", "lstm", *SHORT), "score", SENTENCES),
-    "tag-neural": (TAGGED, ("tag", "FILE", *SHORT), "predict", SENTENCES),
-    "tag-semimarkov": (TAGGED, ("tag", "FILE", "--structure", "semimarkov", *SHORT), "predict", SENTENCES),
-    "parse-biaffine": (PARSED, ("parse", "FILE", "--input-format", "conllu", *SHORT), "predict", SENTENCES),
+    "tag-neural": (TAGGED, ("tag", "FILE", "--model", "neural", *SHORT), "predict", SENTENCES),
+    "tag-semimarkov": (
+        TAGGED,
+        ("tag", "FILE", "--model", "neural", "--structure", "semimarkov", *SHORT),
+        "predict",
+        SENTENCES,
+    ),
+    "parse-biaffine": (
+        PARSED,
+        ("parse", "FILE", "--model", "biaffine", "--input-format", "conllu", *SHORT),
+        "predict",
+        SENTENCES,
+    ),
     "parse-span": (
         BRACKETS,
         ("parse", "FILE", "--input-format", "brackets", "--model", "span", *SHORT),
