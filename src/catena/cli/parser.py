@@ -137,7 +137,8 @@ def parse_values(schema: type[S], values: Mapping[str, Any]) -> S:
     except InvalidValuesError as error:
         first = error.problems[0]
         message = first if len(error.problems) == 1 else str(error)
-        raise UsageError(message if message.endswith((".", "?")) else f"{message}. See --help.") from None
+        has_cure = message.endswith("?") or ". " in message
+        raise UsageError(message if has_cure else f"{message} See --help.") from None
 
 
 # --- splitting --------------------------------------------------------------------------------------------------------
