@@ -16,7 +16,7 @@ from typing import Any
 
 from catena.data.files import binary_kind, is_datasets_folder
 from catena.data.media_files import label_folders, label_media_folders, split_folders
-from catena.data.readers import arrow, dialogue_lines, xml_tables
+from catena.data.readers import arrow, dialogue_lines, rasa, xml_tables
 from catena.data.readers.delimited import to_rows
 from catena.data.readers.format_rules import (
     COLUMN_ENDINGS,
@@ -109,7 +109,8 @@ def _folder_rule(sample: Sample) -> DetectedFormat | None:
         return DetectedFormat("folders", f"a folder of text files for each label: {names}", task="classify")
     inner = [folder for folder in sorted(path.iterdir()) if folder.is_dir() and label_folders(folder)]
     if inner := inner or split_folders(path):
-        others = f" --test {inner[0].with_name('test')}" * any(folder.name == "test" for folder in inner[1:])
+        names = {folder.name for folder in inner}
+        others = f" --test {inner[0].with_name('test')}" * (names > {"test"} and "train" in names)
         return unknown(f"{path} has folders of labels in {list_names(f.name for f in inner)}. Pass one of them: "
                        f"{next((f for f in inner if f.name == 'train'), inner[0])}{others}.")  # fmt: skip
     if (media := label_media_folders(path)) is not None:
@@ -182,6 +183,14 @@ def _no_text_rule(sample: Sample) -> DetectedFormat | None:
 # --- markup and JSON --------------------------------------------------------------------------------------------------
 
 
+def _rasa_rule(sample: Sample) -> DetectedFormat | None:
+    """Intents of Rasa with their examples, in YAML or Markdown."""
+    if not rasa.has_intents(sample.lines):
+        return None
+    form = "training data of Rasa in " + ("Markdown" if sample.is_named(".md") else "YAML")
+    return _of_table(open_table(sample.path, "rasa", {}, sample.encoding), "rasa", form)
+
+
 def _markup_rule(sample: Sample) -> DetectedFormat | None:
     first = sample.filled[0].lstrip().lower()
     if sample.is_named(".html", ".htm") and not first.startswith("<?xml"):
@@ -209,7 +218,8 @@ def _json_rule(sample: Sample) -> DetectedFormat | None:
         return None
     if first.startswith("{") and b'"paragraphs"' in sample.head and b'"qas"' in sample.head:
         return _of_table(open_table(path, "json", {}, sample.encoding), "json", "a JSON document")
-    good = sum(parse_object(line) is not None for line in lines)
+    is_opened = sample.whole and first.strip() in ("{", "[")  # a document, with a line for each part
+    good = 0 if is_opened else sum(parse_object(line) is not None for line in lines)
     is_cut = len(lines) == 1 and not sample.whole and first.startswith("{")
     if is_cut or (sample.most(good, lines) and (len(lines) > 1 or sample.is_named(".jsonl", ".ndjson", ".jl"))):
         return _of_table(open_table(path, "jsonl", {}, sample.encoding), "jsonl", "JSON lines")
@@ -297,7 +307,8 @@ def _table(sample: Sample, kind: str, found: TableCandidate | None = None) -> De
         damaged = (row for row in to_rows(found.records, layout, str(sample.path)) if row.damaged)
         if (first := next(damaged, None)) is not None:
             return unknown(
-                f"{first.location} is a record {first.problem}, and no record fits the header. Correct them."
+                f"{first.location} is a record {first.problem}, and no record fits the header. Put fields that contain "
+                f"{found.layout.delimiter!r} in double quotes, or give every column a name."
             )
         return unknown(f"{sample.path} has a header and no records. Add records below it.")
     detected = _of_table(table, kind, _describe_layout(found, kind))
@@ -369,6 +380,7 @@ _RULES: tuple[Callable[[Sample], DetectedFormat | None], ...] = (
     _folder_rule,
     _binary_rule,
     _no_text_rule,
+    _rasa_rule,
     _markup_rule,
     _json_rule,
     conllu_rule,

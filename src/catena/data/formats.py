@@ -52,6 +52,7 @@ _TITLES = {
     "folders": "a folder of text files for each label",
     "tmx": "a translation memory (TMX)",
     "dialogue": "conversations",
+    "rasa": "training data of Rasa",
 }
 
 FORMATS: Registry[Format] = Registry("format")

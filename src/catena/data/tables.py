@@ -13,7 +13,7 @@ from typing import Any
 
 from catena.data.files import open_text
 from catena.data.media_files import read_folders
-from catena.data.readers import dialogue_lines, line_records, objects, xml_tables
+from catena.data.readers import dialogue_lines, line_records, objects, rasa, xml_tables
 from catena.data.readers.arrow import ArrowTable
 from catena.data.readers.delimited import Row, TableLayout, named_delimiter, split_records, to_rows
 from catena.data.readers.layout import TableCandidate, find_layout, with_header
@@ -23,7 +23,7 @@ SAMPLE_ROWS = 2000
 LINE_FORMATS = ("text", "first-word", "fasttext", "dictionary")
 TABLE_FORMATS = ("csv", "tsv", "json", "jsonl", "xlsx", "parquet", "datasets")
 """Formats whose columns have names, or numbers if there is no header."""
-RECORD_FORMATS = (*TABLE_FORMATS, *LINE_FORMATS, "folders", "tmx", "dialogue")
+RECORD_FORMATS = (*TABLE_FORMATS, *LINE_FORMATS, "folders", "tmx", "dialogue", "rasa")
 """Formats whose records have roles, unlike trees and sentences of tokens."""
 
 
@@ -33,6 +33,7 @@ _FIXED_NAMES = {
     "fasttext": ("label", "text"),
     "dictionary": ("source", "target"),
     "dialogue": ("turns", "speakers"),
+    "rasa": ("text", "intent"),
     "folders": ("text", "label", "file"),
 }
 """The columns of formats that always have the same ones."""
@@ -83,6 +84,7 @@ def open_table(path: Path, format: str, options: Mapping[str, Any] | None = None
         "tmx": lambda: xml_tables.read_tmx(path),
         "folders": lambda: read_folders(path, encoding),
         "dialogue": lambda: dialogue_lines.read(path, options.get("kind"), encoding),
+        "rasa": lambda: rasa.read(path, encoding),
     }
     if format in readers:
         read = readers[format]

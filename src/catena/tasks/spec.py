@@ -178,7 +178,7 @@ for _spec in (
         },
         formats=(
             *("csv", "tsv", "json", "jsonl", "xlsx", "parquet", "datasets", "first-word", "fasttext", "folders"),
-            *("pictures", "sounds"),
+            *("rasa", "pictures", "sounds"),
         ),
         estimator=".classify.estimator:TextClassifier",
         estimators=dict.fromkeys(("picture", "sound"), ".classify.media.estimator:MediaClassifier"),

@@ -1,6 +1,7 @@
 """Records of annotation tools and chats in the form in which tables have them: texts with labels, spans or turns.
 
 Label Studio   ``annotations`` of a task become columns: chosen labels, or spans of characters
+SNIPS          ``{"data": [{"text": "to "}, {"text": "Rome", "entity": "city"}]}``, also Dialogflow: a text and spans
 spaCy          ``[text, {"entities": [[start, end, label], …]}]``, or ``cats`` instead of entities
 Slack          the messages of a channel are one dialogue
 ChatGPT        the ``mapping`` of a conversation becomes its turns, along the branch that was shown last
@@ -27,7 +28,24 @@ def normalize(record: dict[str, Any]) -> dict[str, Any]:
         return {**rest, "messages": _shown_branch(record["mapping"], record.get("current_node"))}
     if isinstance(record.get("data"), dict) and isinstance(record.get("annotations"), list):
         return _of_label_studio(record)
-    return {key: _choices(value) for key, value in record.items()}
+    if isinstance(record.get("entities"), list) and "intent" not in record:
+        record = _with_intent(record)
+    chunked = join_chunks(record.get("data")) if "text" not in record else None
+    if chunked is not None:
+        rest = {key: value for key, value in record.items() if key != "data"}
+        return {"text": chunked[0], **({"entities": chunked[1]} if chunked[1] else {}), **rest}
+    return {key: _plain(_choices(value)) for key, value in record.items()}
+
+
+def _with_intent(record: dict[str, Any]) -> dict[str, Any]:
+    """The record of an old export of Wit.ai with its intent, which is among the entities, as a column."""
+    spans = [one for one in record["entities"] if isinstance(one, dict)]
+    found = [one.get("value") for one in spans if one.get("entity") == "intent" and "start" not in one]
+    if not found or not isinstance(found[0], str):
+        return record
+    others = [one for one in spans if one.get("entity") != "intent"]
+    rest = {key: value for key, value in record.items() if key != "entities"}
+    return {**rest, **({"entities": others} if others else {}), "intent": found[0].strip('"')}
 
 
 def of_list(item: Sequence[Any]) -> dict[str, Any] | None:
@@ -42,10 +60,39 @@ def of_list(item: Sequence[Any]) -> dict[str, Any] | None:
     return None
 
 
+def join_chunks(chunks: Any) -> tuple[str, list[dict[str, Any]]] | None:
+    """The text of chunks and the spans of those that name an entity, as in SNIPS and Dialogflow; None without chunks.
+
+    ``[{"text": "to "}, {"text": "Rome", "entity": "city"}]``
+    """
+    if not isinstance(chunks, list) or not chunks:
+        return None
+    if not all(isinstance(chunk, dict) and isinstance(chunk.get("text"), str) for chunk in chunks):
+        return None
+    if any(key in chunk for chunk in chunks for key in ("speaker", "role", "from", "sender")):
+        return None  # turns
+    text, spans = "", []
+    for chunk in chunks:
+        name = next((chunk[key] for key in ("slot_name", "entity", "alias") if isinstance(chunk.get(key), str)), None)
+        if name is not None:
+            spans.append({"start": len(text), "end": len(text) + len(chunk["text"]), "label": name})
+        text += chunk["text"]
+    return text, spans
+
+
 def _choices(value: Any) -> Any:
     """The list in ``{"choices": ["a", "b"]}``, as Label Studio writes several labels."""
     if isinstance(value, dict) and list(value) == [_CHOICES] and isinstance(value[_CHOICES], list):
         return value[_CHOICES]
+    return value
+
+
+def _plain(value: Any) -> Any:
+    """The value that an object of MongoDB names the type of: ``{"$numberInt": "3"}`` is 3."""
+    if isinstance(value, dict) and len(value) == 1 and isinstance(inner := next(iter(value.values())), str):
+        kind = next(iter(value))
+        if kind in ("$oid", "$date", "$numberInt", "$numberLong", "$numberDouble", "$numberDecimal"):
+            return inner
     return value
 
 

@@ -23,10 +23,11 @@ from catena.data.readers.annotations import (
     without_annotation,
 )
 from catena.data.readers.delimited import EMPTY, REJECTED, Row
-from catena.data.roles import LABEL_COLUMNS, SPEAKER_KEYS, TEXT_COLUMNS, TURN_COLUMNS, find_column, known_roles
+from catena.data.readers.json_arrays import GAP, is_records, is_table, read_entries, read_items
+from catena.data.readers.label_maps import expand, label_arrays, read_map
+from catena.data.roles import LABEL_COLUMNS, SPEAKER_KEYS, TEXT_COLUMNS, TURN_COLUMNS, find_column
 from catena.errors import FormatError
 
-_GAP = re.compile(r"[\s,]*")
 _PRODIGY_KEYS = frozenset(("accept", "_task_hash", "_input_hash", "_view_id"))
 """Keys that Prodigy adds next to the answer of the annotator."""
 _MAX_DEPTH = 4
@@ -58,13 +59,15 @@ def read_lines(path: Path, encoding: str | None = None) -> Iterator[Row]:
             location = SourceLocation(str(path), number)
             if not line.strip():
                 yield Row(location, {}, line, EMPTY)
+            elif line.strip() in ("[", "]"):  # around the objects of an array with one in each line
+                continue
             elif "\0" in line:
                 yield Row(location, {}, line, "with a NUL byte", damaged=True)
             elif (record := parse_object(line)) is None:
                 yield Row(location, {}, line, "without a complete JSON object", damaged=True)
             else:
-                values = flatten(normalize(record))
-                yield Row(location, values, line, _problem(record), short=without_annotation(record))
+                for _, one in expand([(number, record)]) or [(number, record)]:
+                    yield Row(location, flatten(normalize(one)), line, _problem(one), short=without_annotation(one))
 
 
 def _problem(record: Mapping[str, Any]) -> str | None:
@@ -109,6 +112,7 @@ def read_document(path: Path, encoding: str | None = None) -> Iterator[Row]:
     with open_text(path, encoding) as lines:
         text = "\n".join(line for _, line in lines)
     records = find_records(text, path)[1]
+    records = expand(records) or records
     if len({number for number, _ in records}) < len(records):  # several records in a line
         records = [(i, record) for i, (_, record) in enumerate(records, start=1)]
     normal = [normalize(record) for _, record in records]
@@ -121,7 +125,7 @@ def read_document(path: Path, encoding: str | None = None) -> Iterator[Row]:
 
 def find_records(text: str, path: Path) -> tuple[str, list[tuple[int, dict[str, Any]]]]:
     """What a document is, in words, and its records with their line numbers."""
-    start = _GAP.match(text).end()  # type: ignore[union-attr]
+    start = GAP.match(text).end()  # type: ignore[union-attr]
     try:
         document = json.loads(text)
     except RecursionError:
@@ -139,10 +143,10 @@ def find_records(text: str, path: Path) -> tuple[str, list[tuple[int, dict[str, 
             return questions
         if are_messages(document):
             return "one dialogue", [(1 + text.count("\n", 0, start), {"messages": list(filter(is_said, document))})]
-        return "an array of records", _items(text, start, path, are_turns=_are_dialogues(document))
+        return "an array of records", read_items(text, start, path, are_turns=_are_dialogues(document))
     if not isinstance(document, dict):
         raise FormatError(f"{path} must be an array of JSON objects, got {shorten(text, 40)}. Write one per record.")
-    for reader in (_dialogue, _squad, _pandas_table, _nested_array, _single):
+    for reader in (_dialogue, _squad, read_map, _pandas_table, _nested_array, _single):
         if (found := reader(document, text, start, path)) is not None:
             return found
     keys = ", ".join(map(repr, list(document)[:8]))
@@ -162,91 +166,54 @@ def _are_dialogues(document: Sequence[Any]) -> bool:
     return are_lists and len({len(item) for item in document}) > 1
 
 
-def _items(text: str, start: int, path: Path, *, are_turns: bool = False) -> list[tuple[int, dict[str, Any]]]:
-    """The records of the array that begins at ``start``, with their lines. A row may be an array of values."""
-    decoder = json.JSONDecoder()
-    found: list[tuple[int, dict[str, Any]]] = []
-    names: list[str] | None = None
-    at, line, counted = start + 1, 1 + text.count("\n", 0, start + 1), start + 1
-    while True:
-        at = _GAP.match(text, at).end()  # type: ignore[union-attr]
-        if at >= len(text) or text[at] == "]":
-            return found
-        line += text.count("\n", counted, at)
-        counted = at
-        item, at = decoder.raw_decode(text, at)
-        if isinstance(item, str):
-            item = {"text": item}
-        if isinstance(item, list):
-            item = {"turns": item} if are_turns else of_list(item) or item
-        if _is_row(item):
-            if names is None and len(known_roles(list(map(str, item)))) > 1:
-                names = list(map(str, item))
-                continue
-            names = names or [str(j + 1) for j in range(len(item))]
-            item = dict(zip(names, item, strict=False)) if len(item) == len(names) else item
-        if not isinstance(item, dict):
-            raise bad_line(
-                path, line, json.dumps(item)[:200], "must be a JSON object", 'Write it as {"text": "…", "label": "…"}.'
-            )
-        found.append((line, item))
-
-
-def _entries(text: str, start: int) -> Iterator[tuple[str, int, Any]]:
-    """The keys of the object that begins at ``start``, and the start and value of each."""
-    decoder, at = json.JSONDecoder(), start + 1
-    while text[at := _GAP.match(text, at).end()] != "}":  # type: ignore[union-attr]
-        key, at = decoder.raw_decode(text, at)
-        at = re.compile(r"\s*:\s*").match(text, at).end()  # type: ignore[union-attr]
-        value, end = decoder.raw_decode(text, at)
-        yield key, at, value
-        at = end
-
-
 def _objects(text: str, start: int, path: Path) -> list[tuple[int, dict[str, Any]]] | None:
     """The objects of a text that is objects one after another, as jq writes them, or None."""
     try:
-        return _items(text, start - 1, path) if text[start : start + 1] == "{" else None
+        return read_items(text, start - 1, path) if text[start : start + 1] == "{" else None
     except (ValueError, RecursionError, FormatError):
         return None
-
-
-def _is_row(value: Any) -> bool:
-    return isinstance(value, list) and len(value) > 1 and not any(isinstance(one, (dict, list)) for one in value)
-
-
-def _is_records(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(item, dict) for item in value)
-
-
-def _is_table(value: Any) -> bool:
-    if not isinstance(value, list) or len(value) < 2 or not all(_is_row(row) for row in value):
-        return False
-    return len({len(row) for row in value}) == 1
 
 
 def _nested_array(document: Mapping[str, Any], text: str, start: int, path: Path) -> _Found | None:
     """The longest array of objects inside an object, wherever it is nested."""
     sizes: dict[_Keys, tuple[int, int]] = {}
     forms: dict[tuple[object, ...], list[_Keys]] = {}
+    grouped: set[_Keys] = set()
     waiting: list[tuple[_Keys, int]] = [((), start)]
     while waiting:
         parents, at = waiting.pop(0)
-        for key, begin, value in _entries(text, at):
-            if _is_records(value) or _is_table(value):
+        for key, begin, value in read_entries(text, at):
+            if is_records(value) or is_table(value):
                 sizes[(*parents, key)] = (len(value), begin)
-                names = tuple(value[0]) if _is_records(value) else ()
+                if is_records(value) and expand([(1, one) for one in value]) is not None:
+                    grouped.add((*parents, key))
+                names = tuple(value[0]) if is_records(value) else ()
                 for form in ((parents, *names), (key, *names)):  # next to each other, or of the same name
                     forms.setdefault(form, []).append((*parents, key))
             elif isinstance(value, dict) and len(parents) + 1 < _MAX_DEPTH:
                 waiting.append(((*parents, key), begin))
     if not sizes:
         return _nested_columns(document, text, start, path)
-    best = max(sizes, key=lambda keys: sizes[keys][0])
+    best = max(sizes, key=lambda keys: (keys in grouped, sizes[keys][0]))
     alike = max((keys for keys in forms.values() if best in keys), key=len)
+    if len(alike) > 1 and (labels := label_arrays(alike)) is not None and not _has_labels(text, sizes[best][1], path):
+        arrays = [(label, read_items(text, sizes[keys][1], path)) for label, keys in zip(labels, alike, strict=True)]
+        records = [(n, {**_without_spans(one), "label": label}) for label, own in arrays for n, one in own]
+        return "an object with an array of records for each label", records
     if len(alike) > 1:
         raise _several_tables(path, [keys for keys in sizes if keys in alike])
-    return f"an object with an array of objects under {'.'.join(best)!r}", _items(text, sizes[best][1], path)
+    return f"an object with an array of objects under {'.'.join(best)!r}", read_items(text, sizes[best][1], path)
+
+
+def _has_labels(text: str, start: int, path: Path) -> bool:
+    """Whether the first record of an array has a label of its own, or is a turn of somebody."""
+    (_, first), *_ = read_items(text, start, path)
+    return find_column(list(first), (*LABEL_COLUMNS, *SPEAKER_KEYS), exact=True) is not None
+
+
+def _without_spans(record: dict[str, Any]) -> dict[str, Any]:
+    """The record of a label without the entities in its text."""
+    return {key: value for key, value in normalize(record).items() if key != "entities"}
 
 
 def _nested_columns(document: Mapping[str, Any], text: str, start: int, path: Path) -> _Found | None:
@@ -284,7 +251,7 @@ def _pandas_table(document: Mapping[str, Any], text: str, start: int, path: Path
             return "a table of pandas (orient='split')", list(enumerate(records, start=1))
     if len(values) > 1 and all(isinstance(value, dict) and value.keys() == values[0].keys() for value in values):
         inside = values[0].values()
-        if not inside or any(isinstance(one, dict) or _is_records(one) or _is_table(one) for one in inside):
+        if not inside or any(isinstance(one, dict) or is_records(one) or is_table(one) for one in inside):
             return None
         keys = list(values[0])
         if not all(re.fullmatch(r"-?\d+", key) for key in keys):  # {index: {column: value}}
@@ -292,7 +259,7 @@ def _pandas_table(document: Mapping[str, Any], text: str, start: int, path: Path
         records = [{name: column[key] for name, column in document.items()} for key in keys]
         return "a table of pandas (orient='columns')", list(enumerate(records, start=1))
     are_lists = all(isinstance(value, list) and len(value) == len(values[0]) for value in values)
-    if len(values) > 1 and are_lists and values[0] and not any(_is_records(value) for value in values):
+    if len(values) > 1 and are_lists and values[0] and not any(is_records(value) for value in values):
         records = [dict(zip(document, row, strict=True)) for row in zip(*values, strict=True)]
         return "an object with a list for each column", list(enumerate(records, start=1))
     return None
@@ -319,7 +286,7 @@ def _are_conversations(turns: Sequence[Any]) -> bool:
 
 def _are_labeled(turns: Sequence[Any]) -> bool:
     """Whether what may be turns are labeled texts of nobody: ``utterances`` with a text and an intent."""
-    if not _is_records(turns):
+    if not is_records(turns):
         return False
     names = list(turns[0])
     has_both = find_column(names, TEXT_COLUMNS, exact=True) and find_column(names, LABEL_COLUMNS, exact=True)
@@ -336,10 +303,12 @@ def _single(document: Mapping[str, Any], text: str, start: int, path: Path) -> _
 def _squad(document: Mapping[str, Any], text: str, start: int, path: Path) -> _Found | None:
     """Questions on paragraphs, in the form of the data set of Rajpurkar et al. (2016)."""
     articles = document.get("data")
-    if not _is_records(articles) or not all(_is_records(article.get("paragraphs")) for article in articles or []):
+    if not is_records(articles) or not all(is_records(article.get("paragraphs")) for article in articles or []):
         return None
     paragraphs = [(article, part) for article in articles or [] for part in article["paragraphs"]]
-    if not all(_is_records(part.get("qas") or [{}]) for _, part in paragraphs):
+    if not any("qas" in part for _, part in paragraphs):
+        return None
+    if not all(is_records(part.get("qas") or [{}]) for _, part in paragraphs):
         return None
     records = [
         _squad_record(article, part, question) for article, part in paragraphs for question in part.get("qas") or []
