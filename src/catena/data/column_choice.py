@@ -29,6 +29,7 @@ from catena.data.roles import (
 from catena.data.values import (
     SENTENCE,
     are_written_integers,
+    flat_strings,
     is_date,
     is_id,
     is_label_column,
@@ -173,7 +174,8 @@ def _by_values(
         if hot := one_hot_columns(rest, rows):
             return {**chosen, "label": ColumnChoice(hot, "values", one_hot=True)}
         texts = [lookup(row, chosen["text"].columns[0]) for row in rows]
-        is_label = len(rest) == 1 and is_label_column([lookup(row, rest[0]) for row in rows], texts)
+        rest = [name for name in rest if not _is_row_number(name, rows)]
+        is_label = len(rest) == 1 and is_label_column(flat_strings(lookup(row, rest[0]) for row in rows), texts)
         if is_label and (not has_header or _repeats(rest[0], rows)):
             return {**chosen, "label": ColumnChoice((rest[0],), "values")}
     return chosen
@@ -181,7 +183,7 @@ def _by_values(
 
 def _may_have_role(name: str, rows: _Rows) -> bool:
     """Whether a column has values, other than the names of splits."""
-    values = {value.casefold() for value in strings(lookup(row, name) for row in rows)}
+    values = {value.casefold() for value in flat_strings(lookup(row, name) for row in rows)}
     return bool(values) and not (values <= SPLITS.keys() and find_column([name], SPLIT_COLUMNS) is not None)
 
 
@@ -198,7 +200,13 @@ def _is_text(name: str, rows: _Rows) -> bool:
 
 
 def _repeats(name: str, rows: _Rows) -> bool:
-    return repeats(strings((lookup(row, name) for row in rows), MISSING))
+    return repeats(flat_strings((lookup(row, name) for row in rows), MISSING))
+
+
+def _is_row_number(name: str, rows: _Rows) -> bool:
+    """Whether a column without a name, or named as an id has the numbers of rows, as R and pandas write."""
+    is_unnamed = name.isdecimal() or name.startswith("Unnamed:") or ID_NAME.fullmatch(name.strip()) is not None
+    return is_unnamed and is_id([lookup(row, name) for row in rows])
 
 
 def _with_integers(choice: ColumnChoice, rows: _Rows) -> ColumnChoice:
@@ -239,9 +247,12 @@ def _missing(
         free = {name: own for name, own in values.items() if name not in taken and not is_id(own) and not is_date(own)}
         text = chosen[TEXT.name].columns[0] if TEXT.name in chosen else None
         has_labels = LABEL.name in {one.name for one in roles}
-        cure = (
-            _text_cure(free or values, where, has_labels) if role.name == TEXT.name else _label_cure(free, where, text)
-        )
+        if role.name == TEXT.name:
+            label = chosen[LABEL.name].columns[:1] if LABEL.name in chosen else ()
+            cure = _text_cure(free or values, where, has_labels, label)
+        else:
+            cure = _one_hot_cure(free) or _several_cure(free, text) or _objects_cure(names, rows)
+            cure = cure or _label_cure(free, where, text)
     else:
         taken = {column for choice in chosen.values() for column in choice.columns}
         example = next((name for name in names if name.strip() and name not in taken), "NAME")
@@ -249,13 +260,14 @@ def _missing(
     return NoColumnError(f"{problem} {cure}", role.name)
 
 
-def _text_cure(values: Mapping[str, Sequence[str]], where: str, has_labels: bool) -> str:
+def _text_cure(values: Mapping[str, Sequence[str]], where: str, has_labels: bool, label: Sequence[str] = ()) -> str:
     """What to do if a table has no column of texts.
 
     Args:
         values: the columns that may have texts.
         where: the file.
         has_labels: whether labels are read too, to train on or to compare with.
+        label: the column of labels that is found, if any.
     """
     sizes = {name: mean_words(own) for name, own in values.items() if own and not repeats(own)}
     texts = [name for name, size in sizes.items() if size >= 2]
@@ -266,7 +278,7 @@ def _text_cure(values: Mapping[str, Sequence[str]], where: str, has_labels: bool
     if len(texts) < 2 or not has_labels:
         return f"Pass --text-column {longest}."
     pair = f"--source-column {quoted(texts[0])} --target-column {quoted(texts[1])}"
-    if labels := _repeated(values):
+    if labels := [*label, *_repeated(values)]:
         return (
             f"Pass --text-column {longest} --label-column {quoted(labels[0])} to classify texts, or {pair} for pairs."
         )
@@ -289,6 +301,43 @@ def _label_cure(values: Mapping[str, Sequence[str]], where: str, text: str | Non
         return f"None of them repeats like a label. Use 'catena train lm {where}{option}' to learn from the texts only."
     why = f"{found[0]!r} repeats like a label. " if len(found) == 1 else ""
     return f"{why}Pass {'' if len(found) == 1 else 'its name, as in '}--label-column {quoted(found[0])}."
+
+
+def _one_hot_cure(values: Mapping[str, Sequence[str]]) -> str:
+    """What to do if several columns say yes or no; otherwise ""."""
+    names = [name for name, own in values.items() if {value.casefold() for value in own} == {"yes", "no"}]
+    if len(names) < 2:
+        return ""
+    return (
+        f"Pass --label-column {quoted(names[0])} for one of its answers, or --multilabel --label-column "
+        f"{quoted(','.join(names))} for all that say yes."
+    )
+
+
+def _several_cure(values: Mapping[str, Sequence[str]], text: str | None) -> str:
+    """What to do if no column repeats like a label, and one does if its cells are split; otherwise ""."""
+    if _repeated(values):
+        return ""
+    for name, own in values.items():
+        for separator in (";", "|", ",") if name != text else ():
+            parts = [part.strip() for value in own for part in value.split(separator)]
+            joined = sum(separator in value for value in own)
+            if joined >= 0.2 * len(own) and repeats(parts) and len(set(parts)) > 1 and mean_words(parts) < 2:
+                options = f"--multilabel --label-column {quoted(name)} --label-separator '{separator}'"
+                return f"{name!r} has several labels in each cell. Pass {options}."
+    return ""
+
+
+def _objects_cure(names: Sequence[str], rows: _Rows) -> str:
+    """What to do if a column has lists of objects, as tools for annotation write them; otherwise ""."""
+    for name in names:
+        values = [value for row in rows if isinstance(value := lookup(row, name), list) and value]
+        if values and all(isinstance(one, dict) for value in values for one in value):
+            return (
+                f"{name!r} has annotations in a form that is not read. Write them as lists of [start, end, label], "
+                f"where start and end are the positions of characters."
+            )
+    return ""
 
 
 def _regress_cure(numbers: Sequence[str], where: str) -> str:

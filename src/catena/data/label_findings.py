@@ -15,8 +15,8 @@ from catena.data.values import is_quantity
 
 _IMBALANCE = 10
 """The ratio of the most frequent to the rarest label above which labels are reported as unbalanced."""
-_SEPARATORS = (";", "|", ",", "/", "+")
-_LIST_SEPARATORS = (";", "|", ",")
+_SEPARATORS = (";", "|", ",", "#", "/", "+", "&")
+_LIST_SEPARATORS = (";", "|", ",", "#")
 """Separators after which a part that is also a label of its own shows several labels."""
 _PLACEHOLDERS = frozenset(
     ("-", "--", "?", ".", "none", "nil", "undefined", "missing", "unknown", "unlabeled", "tbd", "todo")
@@ -151,14 +151,16 @@ class LabelTroubles:
         for separator in _SEPARATORS:
             joined = [label for label in self.counts if separator in label.strip(separator)]
             parts = Counter(part for label in joined for part in set(_split(label, separator)))
-            repeated = [part for part, n in parts.items() if part in self.counts or n > 1]
+            single = {label.strip(separator) for label in self.counts}
+            repeated = [part for part, n in parts.items() if part in single or n > 1]
             is_list = len(repeated) == len(parts) < len(self.counts)
-            extended = separator in _LIST_SEPARATORS and any(part in self.counts for part in parts)
+            extended = separator in _LIST_SEPARATORS and not single.isdisjoint(parts)
             if joined and (is_list or extended):
                 n_cells = sum(self.counts[label] for label in joined)
+                every = {part for label in self.counts for part in _split(label, separator)}
                 message = (
                     f"{n_cells:,} cells seem to have several labels, such as {joined[0]!r}; pass --multilabel "
-                    f"--label-separator '{separator}' to read them as {len(parts)} labels"
+                    f"--label-separator '{separator}' to read the labels as {len(every)}"
                 )
                 yield self._of_labels("joined-labels", message, joined)
                 return
@@ -177,7 +179,7 @@ class LabelTroubles:
 
 
 def _split(label: str, separator: str) -> list[str]:
-    return [part.strip() for part in label.split(separator)]
+    return [part.strip() for part in label.strip(separator).split(separator)]
 
 
 def _contains(text: str, label: str) -> bool:

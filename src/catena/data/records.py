@@ -26,7 +26,7 @@ from catena.data.readers.sample import UNKNOWN, DetectedFormat, take_sample
 from catena.data.reading import DamagedRecords, ReadCounter
 from catena.data.roles import ID_NAME, LABEL, MISSING, SOURCE, TARGET, TEXT, ColumnChoice, NoColumnError, Role
 from catena.data.tables import RECORD_FORMATS, TABLE_FORMATS, Table, open_table
-from catena.data.values import SENTENCE, is_id, lookup, mean_words, strings, to_list, to_text
+from catena.data.values import ONES, SENTENCE, is_id, lookup, mean_words, strings, to_list, to_text
 from catena.errors import FormatError
 
 
@@ -125,7 +125,7 @@ class RecordFile:
             return None
         if choice.one_hot:
             prefix = _common_parent(choice.columns)
-            ones = (name for name in choice.columns if str(row.values.get(name)).strip() in _ONES)
+            ones = (name for name in choice.columns if str(row.values.get(name)).strip() in ONES)
             return tuple(name.removeprefix(prefix) for name in ones)
         value = None
         for column in choice.columns:
@@ -183,7 +183,6 @@ def _common_parent(columns: Sequence[str]) -> str:
 
 
 _MISSING_TEXTS = MISSING - {"None", "null", "NA"}  # which may be answers
-_ONES = frozenset(("1", "1.0", "true", "True", "TRUE"))
 _REASONS = {
     "text": EMPTY,
     "label": "without a label",

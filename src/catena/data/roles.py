@@ -21,7 +21,8 @@ TEXT_COLUMNS = (
 )  # fmt: skip
 LABEL_COLUMNS = (
     "label", "labels", "intent", "class", "category", "sentiment", "polarity", "target", "topic", "tag",
-    "tags", "categories", "emotion", "stars", "rating", "score", "overall", "domain", "output", "y", "accept", "choice",
+    "tags", "categories", "emotion", "topics", "intents", "classes", "emotions", "genre", "genres", "stars",
+    "rating", "score", "overall", "domain", "output", "y", "accept", "choice",
 )  # fmt: skip
 RATING_COLUMNS = ("stars", "rating", "score", "overall", "sentiment", "polarity")
 CONTEXT_COLUMNS = ("context", "question", "message", "prompt", "instruction", "query", "input")
@@ -60,8 +61,10 @@ _MAX_NAME_WORDS = 3
 """Maximum number of words of a column name whose last word counts."""
 
 MISSING = frozenset(
-    ("", "NA", "N/A", "n/a", "<NA>", "#N/A", "#NA", "NaN", "nan", "-nan", "NULL", "null", "None", "\\N", "NaT")
-)
+    ("", "NA", "N/A", "n/a", "N.A.", "n.a.", "<NA>", "#N/A", "#NA", "NaN", "nan", "NAN", "Nan", "-nan", "NULL", "null",
+     "Null", "(null)", "[NULL]", "<null>", "#NULL!", "#REF!", "#VALUE!", "#DIV/0!", "#NAME?", "#NUM!", "None", "\\N",
+     "NaT")
+)  # fmt: skip
 """Spellings of a missing value in labels, as pandas, R, spreadsheets and databases write them."""
 
 

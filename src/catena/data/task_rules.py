@@ -104,10 +104,18 @@ def _spans(table: Table) -> TaskGuess | None:
     text = find_column(table.names, TEXT_COLUMNS)
     for name in table.names:
         if text is not None and name != text and are_spans(list(map(to_spans, _column(table, name)))):
-            why = f"text = {text!r}, tags = spans of characters in {name!r}"
+            why = f"text = {text!r}, tags = spans of characters in {name!r}" + _intents(table)
             columns = {"text": ColumnChoice((text,)), "tags": ColumnChoice((name,))}
             return TaskGuess("tag", why, columns, "spans")
     return None
+
+
+def _intents(table: Table) -> str:
+    """How to read the intents of texts that have spans too, as those of chatbots have."""
+    name = find_column(table.names, ("intent", "intents"), exact=True)
+    if name is None or not repeats(strings(_column(table, name))):
+        return ""
+    return f" ('catena train classify' reads {name!r} as labels)"
 
 
 def are_spans(values: Sequence[Any]) -> bool:
@@ -126,11 +134,15 @@ def to_spans(value: Any) -> Any:
         return value
 
 
+_SPAN_LABELS = ("label", "labels", "tag", "entity", "type", "entity_type", "entity_group")
+"""Keys of the label of a span."""
+
+
 def to_span(value: Any) -> tuple[int, int, str] | None:
     """The start, end and label of a span in any of its usual forms, or None."""
     if isinstance(value, Mapping):
-        value = value.get("value", value)
-        keys = ("start", "begin", "start_offset"), ("end", "stop", "end_offset"), ("label", "labels", "tag", "entity")
+        value = value["value"] if isinstance(value.get("value"), Mapping) else value
+        keys = ("start", "begin", "start_offset"), ("end", "stop", "end_offset"), _SPAN_LABELS
         value = [next((value[key] for key in names if key in value), None) for names in keys]
         if isinstance(value[2], list) and len(value[2]) == 1:
             value[2] = value[2][0]
@@ -330,6 +342,8 @@ def _pairs(table: Table) -> TaskGuess | None:
     label = find_column([name for name in table.names if name != source], LABEL_COLUMNS)
     why = f"pairs of texts, source = {source!r}, target = {target!r}"
     is_labeled = label == target and _are_labels(targets)
+    if responses and _are_few(targets) and (prompt := _prompt(table, source, target)) is not None:
+        return _labeled_prompts(table, prompt, target)
     if responses and not is_labeled and (certain or label in (None, target) or _are_marks(_column(table, label))):
         return TaskGuess("converse", f"context = {source!r}, response = {target!r}", columns)
     if responses and label is not None and label.casefold() in _TOPICS and _are_answers(targets):
@@ -342,6 +356,28 @@ def _pairs(table: Table) -> TaskGuess | None:
     if label is None or certain:
         return TaskGuess("transduce", f"pairs of words, source = {source!r}, target = {target!r}", columns)
     return None
+
+
+def _prompt(table: Table, source: str, target: str) -> str | None:
+    """The column of the texts that responses label: the source, or another if all records have one instruction."""
+    if len(set(strings(_column(table, source)))) == 1:
+        found = find_column([name for name in table.names if name not in (source, target)], TEXT_COLUMNS, exact=True)
+        source = source if found is None else found
+    texts = strings(_column(table, source))
+    return source if mean_words(texts) >= SENTENCE and len(set(texts)) > 1 else None
+
+
+def _are_few(values: Sequence[str]) -> bool:
+    """Whether responses are few short values that repeat: labels, in the form in which chat models are trained."""
+    distinct = set(values)
+    return len(values) >= 2 * _MANY and 1 < len(distinct) <= 0.1 * len(values) and mean_words(distinct) < SENTENCE
+
+
+def _labeled_prompts(table: Table, source: str, target: str) -> TaskGuess:
+    """Texts and their labels under the names of prompts and responses."""
+    columns = {"text": ColumnChoice((source,)), "label": ColumnChoice((target,))}
+    why = f"{describe_labels(table, columns)}, because its values repeat ('catena train converse' reads responses)"
+    return TaskGuess("classify", why, columns)
 
 
 _TOPICS = ("category", "topic", "intent", "tag", "tags")

@@ -18,7 +18,7 @@ from typing import Any
 import regex
 
 from catena.data.quantities import find_style
-from catena.data.roles import MISSING
+from catena.data.roles import MISSING, SPLITS
 
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
 _INVISIBLE = "\u200b\u2060\ufeff\u00ad"
@@ -80,13 +80,17 @@ def to_list(
         found = [class_names[value]]
     else:
         text = to_text(value)
-        if text is not None and (inner := spelled_list(text)) is not None:
+        if text is not None and text not in missing and (inner := spelled_list(text)) is not None:
             return to_list(inner, missing, None, class_names, integers)
         parts = [] if text is None else re.split(f"{re.escape(separator)}|\n", text) if separator else [text]
         found = [strip_label(part) for part in parts]
         if integers:
             found = [re.sub(r"\.0+$", "", part) for part in found]
     return tuple(dict.fromkeys(part for part in found if part not in missing))
+
+
+_ANGLED = re.compile(r"(<[^<>\s]+>)+")
+"""Tags of Stack Exchange: ``<python><list>``."""
 
 
 def strip_label(label: str) -> str:
@@ -104,8 +108,12 @@ def to_tokens(value: Any) -> list[Any] | None:
 
 
 def spelled_list(text: str) -> list[Any] | None:
-    """The list that a cell spells as JSON, Python or NumPy does, or None."""
+    """The list that a cell spells as JSON, Python, NumPy, Stack Exchange or Label Studio does, or None."""
     text = text.strip()
+    if text.startswith("<") and _ANGLED.fullmatch(text):
+        return text[1:-1].split("><")
+    if text.startswith('{"choices"'):
+        return _choices(text)
     if not text.startswith("[") or not _LIST.fullmatch(text):
         return None
     if _ARRAY.fullmatch(text):
@@ -118,6 +126,15 @@ def spelled_list(text: str) -> list[Any] | None:
         if isinstance(found, list) and all(isinstance(one, (str, int, float)) for one in found):
             return found
     return None
+
+
+def _choices(text: str) -> list[Any] | None:
+    """The list in ``{"choices": ["a", "b"]}``, as Label Studio writes several labels into a cell."""
+    try:
+        found = json.loads(text)["choices"]
+    except (ValueError, KeyError):
+        return None
+    return found if isinstance(found, list) else None
 
 
 def _number(value: int | float) -> str:
@@ -142,6 +159,11 @@ _DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}.*")
 _NUMBERED = re.compile(r"([^\W\d]+[-_#:./ ]?)\d+")
 _HEX = re.compile(r"(?=.*\d)[0-9a-f]{8}[0-9a-f-]*", re.IGNORECASE)
 _LICENSE = re.compile(r"CC[- ]BY|tatoeba\.org|Attribution:", re.IGNORECASE)
+
+
+def flat_strings(values: Iterable[Any], missing: frozenset[str] = frozenset(("",))) -> list[str]:
+    """As :func:`strings`, with the values in lists of strings, such as several labels of a record."""
+    return strings((one for value in values for one in (value if isinstance(value, list) else [value])), missing)
 
 
 def strings(values: Iterable[Any], missing: frozenset[str] = frozenset(("",))) -> list[str]:
@@ -203,6 +225,7 @@ def text_and_label(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> t
         and sizes[name]
         and is_label_column(columns[name], columns[text], is_first=i < names.index(text))
         and not is_date(columns[name])
+        and not _names_splits(columns[name])
     ]
     if not labels or (len(names) > 2 and (not is_wordy(strings(columns[text])) or len(rows) < 4)):
         return None
@@ -210,6 +233,12 @@ def text_and_label(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> t
         return None  # two columns of texts: perhaps pairs
     n_values = {name: len(set(strings(columns[name]))) for name in labels}
     return text, min(labels, key=lambda name: (n_values[name] == 1, n_values[name]))  # a constant is not a label
+
+
+def _names_splits(values: Sequence[Any]) -> bool:
+    """Whether values are the names of two or more of train, dev and test."""
+    names = {value.casefold() for value in strings(values, MISSING)}
+    return names <= SPLITS.keys() and len({SPLITS[name] for name in names}) > 1
 
 
 def pair_by_values(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> tuple[str, str] | None:
@@ -285,14 +314,24 @@ def is_quantity(values: Sequence[str], *, is_rating: bool = False) -> bool:
 
 
 def one_hot_columns(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """The columns whose values are all 0 or 1, or true or false, if there are two or more and some value is 1."""
-    found = []
+    """The columns whose values are all 0 or 1, or true or false, or a mark or nothing, if there are two or more.
+
+    Columns that spell their values in another way than most are something else.
+    """
+    spelled: dict[int, list[str]] = {}
     for name in names:
         values = strings((row.get(name) for row in rows), MISSING)
-        if values and all(re.fullmatch(r"[01](\.0+)?|true|false", value, re.IGNORECASE) for value in values):
-            found.append(name)
-    ones = any(str(row.get(name)).strip()[:1] in ("1", "t", "T") for row in rows for name in found)
+        kind = next((i for i, form in enumerate(_ONE_HOT) if values and all(map(form.fullmatch, values))), None)
+        if kind is not None:
+            spelled.setdefault(kind, []).append(name)
+    found = max(spelled.values(), key=len, default=[])
+    ones = any(str(row.get(name)).strip() in ONES for row in rows for name in found)
     return tuple(found) if len(found) > 1 and ones else ()
+
+
+ONES = frozenset(("1", "1.0", "true", "True", "TRUE", "x", "X", "✓", "✔", "yes", "Yes", "YES"))
+"""Values of columns of 0 and 1 that mean that a record has the label."""
+_ONE_HOT = (re.compile(r"[01](\.0+)?"), re.compile(r"true|false", re.IGNORECASE), re.compile(r"[xX✓✔]"))
 
 
 def are_written_integers(values: Iterable[Any]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from catena.data.reading import ReadCounter
 from catena.errors import FormatError
+from catena.tasks.classify.data import read_labeled_texts
 from catena.tasks.classify.linear.task import LinearTask
 from tests.tasks.classify.helpers import config_of, task_of
 
@@ -63,3 +65,14 @@ def test_trees_give_words_and_column_files_are_rejected(path: Path) -> None:
     path.write_text("play\tO\nloud\tB-x\n\nstop\tO\n\n", encoding="utf-8")
     with pytest.raises(FormatError, match=r"not one text\. Use --input-format text"):
         texts(path)
+
+
+def test_texts_with_spans_are_classified_by_their_labels(tmp_path: Path) -> None:
+    spans = [{"start": 6, "end": 10, "value": "Rome", "entity": "city"}]
+    records = [{"text": "go to Rome now", "intent": "ab"[i % 2], "entities": spans} for i in range(20)]
+    path = tmp_path / "x.json"
+    path.write_text(json.dumps(records))
+    for gold in (True, False):
+        found = list(read_labeled_texts(config_of().data, path, ReadCounter(), gold=gold))
+        assert [example.text for example in found] == ["go to Rome now"] * 20
+        assert [example.labels for example in found] == [("ab"[i % 2],) if gold else () for i in range(20)]

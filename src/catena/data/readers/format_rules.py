@@ -121,6 +121,12 @@ def columns_rule(sample: Sample) -> DetectedFormat | None:
         return DetectedFormat(
             "columns", why, {"separator": separator}, columns={"tag": ColumnChoice((str(others[0]),))}
         )
+    if scheme is None and (others := _tag_columns(good, word)) and _are_lemmas(good, word):
+        why = f"{sample.path} has lemmas in the last column and tags in column {others[0]}. Pass --tags-column "
+        why += f"{others[0]} to learn the tags, or --tags-column {width - 1} to learn the lemmas."
+        return DetectedFormat(
+            "columns", why, {"separator": separator}, columns={"tag": ColumnChoice((str(others[0]),))}
+        )
     kind = f"{scheme} tags" if scheme else f"{len(tags)} different tags"
     parted = ", and blank lines separate the sentences" if breaks else ""
     numbers = "the first has the number of the word and " if word else ""
@@ -166,6 +172,13 @@ def _tag_columns(rows: Sequence[Sequence[str]], word: int) -> list[int]:
         if len(tags) > 1 and (is_scheme or all(_CAPITAL_TAG.fullmatch(tag) and not tag.isdecimal() for tag in tags)):
             found.append(j)
     return found
+
+
+def _are_lemmas(rows: Sequence[Sequence[str]], word: int) -> bool:
+    """Whether the last column has lemmas: many of them are the word, and most begin like it."""
+    pairs = [(row[word].casefold(), row[-1].casefold()) for row in rows if row[word][:1].isalpha()]
+    same, near = sum(a == b for a, b in pairs), sum(a[:2] == b[:2] for a, b in pairs)
+    return len(pairs) > 4 and same >= 0.3 * len(pairs) and near >= 0.6 * len(pairs)
 
 
 def is_column_header(row: Sequence[str]) -> bool:

@@ -187,6 +187,8 @@ def with_header(found: TableCandidate, kind: str, named: Collection[str] = ()) -
     header = _names(filled[at])
     if len(header) == width - 1 and _begins_with_names([_names(one) for one in filled[at + 1 :]], width):
         header = ["", *header]  # R leaves out the name of the row names
+    elif len(header) == width - 1 and _are_filled([one.values for one in filled[at + 1 :]], width):
+        width = len(header)  # a delimiter in a text that is not quoted, so that its records are damaged
     header += [""] * (width - len(header))
     start = filled[at].line if imported is None else filled[imported].line + 1
     layout = replace(found.layout, names=_unique(header), header=filled[at].line, start=start)
@@ -204,6 +206,12 @@ def _begins_with_names(rows: Sequence[Sequence[str]], width: int) -> bool:
     full = [row for row in rows if len(row) == width]
     first = [row[0] for row in full]
     return any(row[-1] for row in full) and len(set(first)) == len(first) and mean_words(first) < 2
+
+
+def _are_filled(rows: Sequence[Sequence[str]], width: int) -> bool:
+    """Whether the last fields of records, which have no name, have values."""
+    last = [row[-1] for row in rows if len(row) == width]
+    return sum(map(bool, last)) > 0.5 * len(last)
 
 
 def _unique(names: Sequence[str]) -> tuple[str, ...]:
@@ -266,7 +274,21 @@ def _is_header(header: Sequence[str], body: Sequence[Sequence[str]], kind: str, 
         return is_above_sentences(header, body)
     if len(set(roles.values())) > 1 or (roles and body and len(header) == width and (kind or width > 2)):
         return not _occurs_below(header, body)
-    return bool(kind == "csv" or width > 2) and _is_unlike(header, body)
+    if kind == "csv" or width > 2:
+        return _is_unlike(header, body)
+    return width == 2 and _names_text_and_label(header, body) and _is_unlike(header, body)
+
+
+def _names_text_and_label(header: Sequence[str], body: Sequence[Sequence[str]]) -> bool:
+    """Whether a first row of two fields has one word above texts, and above labels a value that is not below."""
+    rows = [row for row in body if len(row) == 2]
+    if len(rows) < 2 * _MANY_ROWS or not all(header) or any(mean_words([name]) > 1.5 for name in header):
+        return False
+    for text, label in ((0, 1), (1, 0)):
+        texts, labels = [row[text] for row in rows], Counter(row[label] for row in rows)
+        if min(map(len, texts)) > len(header[text]) and min(labels.values()) > 1 and header[label] not in labels:
+            return mean_words(texts) >= SENTENCE
+    return False
 
 
 def _is_above_numbers_or_dates(header: Sequence[str], body: Sequence[Sequence[str]]) -> bool:

@@ -54,6 +54,10 @@ def named_kind(sample: Sample) -> DetectedFormat | None:
     for is_kind, kind, cure in _BY_LINES:
         if is_kind(sample.filled):
             return _refuse(sample, kind, cure)
+    if len(sample.filled) == len(sample.lines) and _is_treetagger(sample.filled):
+        kind = "output of TreeTagger without blank lines between sentences"
+        cure = "Write a blank line after each row with the tag SENT, name the file .conll and pass --tags-column 1"
+        return _refuse(sample, kind, cure)
     return None
 
 
@@ -125,6 +129,21 @@ def _are_blocks_of_sql(lines: list[str]) -> bool:
     return re.fullmatch(r"-\[ RECORD \d+ \][-+]*|\*{5,} \d+\. row \*{5,}", lines[0].strip()) is not None
 
 
+def _is_webanno(lines: list[str]) -> bool:
+    return lines[0].startswith("#FORMAT=WebAnno")
+
+
+def _is_negra(lines: list[str]) -> bool:
+    return any(re.fullmatch(r"#BOS \d+( .*)?", line) for line in lines[:200])
+
+
+def _is_treetagger(lines: list[str]) -> bool:
+    """Whether lines are a word, its tag and its lemma, where only the tag SENT shows the ends of sentences."""
+    rows = [line.split("\t") for line in lines if not line.startswith("<")]
+    tags = [row[1] for row in rows if len(row) == 3]
+    return len(tags) >= 0.9 * len(rows) > 2 and tags.count("SENT") > 1
+
+
 def _is_vowpal(lines: list[str]) -> bool:
     return len(lines) > 1 and all(_VOWPAL.fullmatch(line) for line in lines)
 
@@ -149,6 +168,12 @@ _BY_LINES: tuple[_Kind, ...] = (
     (_is_brat, "annotations of brat without their text", "Convert them with the text to CoNLL"),
     (_are_blocks_of_sql, "a table that a database printed with a line for each column", "Export it as CSV"),
     (_is_piped, "sentences of word|TAG", "Write them as word/TAG"),
+    (
+        _is_webanno,
+        "annotations in WebAnno TSV, as INCEpTION exports them",
+        "Export it as CoNLL 2002 or CoNLL-U",
+    ),
+    (_is_negra, "a treebank in the export format of NEGRA", "Convert it to trees in brackets or to CoNLL-U"),
     (_is_vowpal, "examples of Vowpal Wabbit", "Write label<TAB>text in each line"),
 )
 

@@ -94,7 +94,9 @@ def read_labeled_texts(
     """
     format = None if data.input_format == "auto" else data.input_format
     detected = detect_format(path, data.encoding) if format is None else None
-    found = detected.format if detected is not None else format
+    if detected is not None and detected.options.get("separator") == "spans":  # texts with spans, and perhaps labels
+        format = detected.options["stored"]
+    found = detected.format if format is None and detected is not None else format
     if detected is not None and detected.task == "read" and data.text_column is None:
         raise FormatError(
             f"{path} has questions on texts: it is {detected.why}. Pass --text-column question or --text-column "
