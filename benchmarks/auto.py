@@ -45,6 +45,7 @@ class DataSet:
         split: how a training file is cut into examples.
         options: further options of ``catena train``.
         shuffled: whether the first ``n`` examples are chosen at random.
+        columns: the names of the parts of a line, which are separated by spaces, to write it as a table.
     """
 
     name: str
@@ -55,6 +56,7 @@ class DataSet:
     split: str = "\n"
     options: tuple[str, ...] = ()
     shuffled: bool = True
+    columns: str = ""
 
 
 SETS = (
@@ -68,6 +70,14 @@ SETS = (
         "text_classification/stsa.binary.train",
         "text_classification/stsa.binary.test",
         options=("--input-format", "first-word"),
+    ),
+    DataSet(
+        "SST-1 values",
+        "regress",
+        "pearson",
+        "text_classification/stsa.fine.train",
+        "text_classification/stsa.fine.test",
+        columns="value text",
     ),
     DataSet(
         "SST-1",
@@ -168,6 +178,9 @@ SETS = (
         "recall@1",
         "dailydialog_plusplus/dev.jsonl",
         "dailydialog_plusplus/test-first500.jsonl",
+    ),
+    DataSet(
+        "Tang poems", "lm", "perplexity", "chinese_poetry_tang/tang_4000.jsonl", options=("--text-column", "lines")
     ),
     DataSet("tinyshakespeare", "lm", "perplexity", "tinyshakespeare/input.txt"),
     DataSet("WikiText-2", "lm", "perplexity", "wikitext2_word/wiki.train.tokens", "wikitext2_word/wiki.test.tokens"),
@@ -319,10 +332,14 @@ def write_files(data: DataSet, size: str, folder: Path, work: Path) -> tuple[lis
     elif data.shuffled and data.task != "lm":
         random.Random(0).shuffle(rows)
     rows = rows if size == "all" else rows[: int(size)]
-    train = list(write_columns(rows, sources, work / "train", data.split))
-    if data.test:
-        return train, [folder / name for name in data.test.split()]
-    return train, list(write_columns(held_out, sources, work / "test", data.split))
+    train = list(write_columns(rows, sources, work / "train", data))
+    if not data.test:
+        return train, list(write_columns(held_out, sources, work / "test", data))
+    test = [folder / name for name in data.test.split()]
+    if data.columns:
+        rows = [(line,) for line in test[0].read_text(encoding="utf-8").splitlines()]
+        test = list(write_columns(rows, test, work / "test", data))
+    return train, test
 
 
 def split_examples(text: str, split: str) -> list[str]:
@@ -332,11 +349,15 @@ def split_examples(text: str, split: str) -> list[str]:
     return text.strip("\n").split(split)
 
 
-def write_columns(rows: list[tuple[str, ...]], sources: list[Path], folder: Path, split: str) -> Iterator[Path]:
+def write_columns(rows: list[tuple[str, ...]], sources: list[Path], folder: Path, data: DataSet) -> Iterator[Path]:
     folder.mkdir(exist_ok=True)
     for i, source in enumerate(sources):
-        path = folder / source.name
-        path.write_text(split.join(row[i] for row in rows) + "\n", encoding="utf-8")
+        lines, path = [row[i] for row in rows], folder / source.name
+        if data.columns:
+            names = data.columns.split()
+            lines = ["\t".join(names), *("\t".join(line.split(" ", len(names) - 1)) for line in lines)]
+            path = folder / f"{source.name}.tsv"
+        path.write_text(data.split.join(lines) + "\n", encoding="utf-8")
         yield path
 
 

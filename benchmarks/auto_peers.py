@@ -1,9 +1,11 @@
-"""Other libraries on the cells of benchmarks/auto.py: linear models of scikit-learn, fastText, CRFsuite and FLAML.
+"""Other libraries on the cells of benchmarks/auto.py: scikit-learn, fastText, CRFsuite, FLAML and spaCy.
 
     python benchmarks/auto_peers.py $CATENA_DATA -o OUT --peers sklearn [--only MR] [--sizes 500 all] [--minutes 1]
 
 scikit-learn chooses among TF-IDF features and penalties by cross-validation, fastText and FLAML search for as long as
 the cell, and CRFsuite chooses its penalties on a tenth of the training data. Models are then trained on all of it.
+spaCy trains its default tagger, lemmatizer or parser, without vectors, on nine tenths for as long as the cell, in CPU
+time, and keeps the best of its evaluations on the other tenth.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import itertools
+import random
 import shutil
 import time
 from collections.abc import Callable, Sequence
@@ -180,11 +183,72 @@ def fit_crfsuite(data: DataSet, train: Path, test: Path, seconds: float) -> floa
     return score(learn(sentences, c1, c2), read_tagged(data, test))
 
 
+# --- dependencies, and tags by networks -------------------------------------------------------------------------------
+
+
+def read_conllu(path: Path) -> list[dict[str, list[Any]]]:
+    """The columns of each sentence as spaCy has them: the head of the root is the root."""
+    sentences = []
+    for block in split_examples(path.read_text(encoding="utf-8"), "\n\n"):
+        rows = [row for line in block.split("\n") if (row := line.split("\t"))[0].isdigit()]
+        heads = [int(row[6]) - 1 if row[6] != "0" else i for i, row in enumerate(rows)]
+        names = {"words": 1, "lemmas": 2, "tags": 3, "deps": 7}
+        sentences.append({**{name: [row[i] for row in rows] for name, i in names.items()}, "heads": heads})
+    return [sentence for sentence in sentences if sentence["words"]]
+
+
+def fit_spacy(data: DataSet, train: Path, test: Path, seconds: float) -> float:
+    """A component of spaCy with its default network, trained in batches that grow from 100 to 1,000 words."""
+    spacy = importlib.import_module("spacy")
+    doc = importlib.import_module("spacy.tokens").Doc
+    training = importlib.import_module("spacy.training")
+    by_words = importlib.import_module("spacy.training.batchers").minibatch_by_words
+    began = time.process_time()
+    spacy.util.fix_random_seed(0)
+    kind = "lemmas" if "lemma" in data.options else "tags" if data.task == "tag" else "deps"
+    nlp = spacy.blank("xx")
+    nlp.add_pipe({"lemmas": "trainable_lemmatizer", "tags": "tagger", "deps": "parser"}[kind])
+    sentences, tests = read_conllu(train), read_conllu(test)
+    examples = [
+        training.Example(doc(nlp.vocab, words=one["words"]), doc(nlp.vocab, **one, sent_starts=None))
+        for one in sentences
+    ]
+    cut = len(examples) - len(examples) // 10
+    optimizer = nlp.initialize(lambda: examples)
+
+    def score(gold: list[dict[str, list[Any]]]) -> float:
+        right = total = 0
+        for one, found in zip(gold, nlp.pipe(doc(nlp.vocab, words=one["words"]) for one in gold), strict=True):
+            for i, token in enumerate(found):
+                if kind == "deps":
+                    right += token.head.i == one["heads"][i] and token.dep_.lower() == one["deps"][i].lower()
+                else:
+                    right += (token.lemma_ if kind == "lemmas" else token.tag_) == one[kind][i]
+            total += len(found)
+        return right / total
+
+    sizes = (min(1000.0, 100 * 1.001**i) for i in itertools.count())
+    rng, best, needed = random.Random(0), (0.0, nlp.to_bytes()), 0.0
+    while time.process_time() - began < seconds - 2 * needed:
+        rng.shuffle(first := examples[:cut])
+        for batch in by_words(first, size=sizes):
+            nlp.update(batch, sgd=optimizer, drop=0.1)
+            if time.process_time() - began > seconds - 2 * needed:
+                break
+        evaluated = time.process_time()
+        best = max(best, (score(sentences[cut:]), nlp.to_bytes()), key=lambda one: one[0])
+        needed = (time.process_time() - evaluated) * (1 + len(tests) / (len(sentences) - cut))
+    nlp.from_bytes(best[1])
+    return score(tests)
+
+
 PEERS: dict[str, tuple[str, Callable[..., float]]] = {
     "sklearn": ("classify", fit_sklearn),
     "fasttext": ("classify", fit_fasttext),
     "flaml": ("classify", fit_flaml),
     "crfsuite": ("tag", fit_crfsuite),
+    "spacy-tagger": ("tag", fit_spacy),
+    "spacy-parser": ("parse", fit_spacy),
 }
 
 if __name__ == "__main__":
