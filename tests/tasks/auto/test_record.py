@@ -18,7 +18,7 @@ def trial(name: str, score: float, metric: str = "accuracy", higher: bool = True
 
 
 def test_leader_follows_the_direction_of_the_metric() -> None:
-    assert SearchRecord("tag", 60.0, 9, 1, trials=[trial("a", 0.5), trial("b", 0.7)]).leader.name == "b"  # type: ignore[union-attr]
+    assert SearchRecord("tag", 60.0, 9, 100, trials=[trial("a", 0.5), trial("b", 0.7)]).leader.name == "b"  # type: ignore[union-attr]
     low = [trial("a", 0.5, "perplexity", False), trial("b", 0.7, "perplexity", False)]
     assert SearchRecord("lm", 60.0, 9, 1, trials=low).leader.name == "a"  # type: ignore[union-attr]
 
@@ -88,7 +88,6 @@ def test_noise_is_known_for_fractions_and_between_networks_and_counted_models_on
     assert leader(trial("a", 9.0, "perplexity", False), network("b", 8.9, "perplexity", False)) == "b"
     assert leader(trial("a", 20.0), network("b", 20.1)) == "a", "a hundredth is noise of other scores"
     assert leader(trial("a", 20.0), network("b", 20.3)) == "b"
-    assert leader(trial("a", 0.90), trial("b", 0.91)) == "b"
     assert leader(network("a", 0.90), network("b", 0.91)) == "b"
     assert leader(network("a", 0.90), network("b", 0.91), trial("c", 0.5)) == "b"
 
@@ -130,3 +129,32 @@ def test_errors_have_the_noise_of_fractions_and_words_are_decisions() -> None:
 
     assert leader(100) == "a"
     assert leader(10_000) == "b"
+
+
+@pytest.mark.parametrize(("n_dev", "name"), [(100, "a"), (100_000, "b")])
+def test_other_models_lead_only_if_they_are_better_than_the_simplest_by_more_than_noise(n_dev: int, name: str) -> None:
+    trials = [trial("a", 0.80), trial("b", 0.81), replace(trial("network", 0.811), is_network=True)]
+    record = SearchRecord("tag", 60.0, 900, n_dev, trials=trials)
+    assert record.leader is not None
+    assert record.leader.name == name
+    assert replace(record, is_tuned=True).leader.name == "b"  # type: ignore[union-attr]
+
+
+def test_finalists_are_different_models_first() -> None:
+    variations = [replace(trial(f"a-{i}", 0.82 - i / 1000), varies="a") for i in range(5)]
+    record = SearchRecord("tag", 60.0, 900, 200, trials=[trial("a", 0.81), trial("b", 0.80), *variations])
+    assert [one.name for one in record.finalists()] == ["a-0", "a-1", "a-2", "b"]
+    record.n_dev = 200_000
+    assert [one.name for one in record.finalists()] == ["a-0", "a-1"], "others are clearly worse"
+
+
+def test_close_candidates_that_have_converged_are_varied_once() -> None:
+    a, b, far = (
+        replace(trial(name, score), status="converged") for name, score in (("a", 0.8), ("b", 0.7), ("c", 0.3))
+    )
+    record = SearchRecord("tag", 60.0, 900, 200, trials=[b, a, far, trial("d", 0.7)])
+    assert [one.name for one in record.to_vary()] == ["a", "b"]
+    record.trials.append(replace(trial("a-1", 0.9), varies="a"))
+    assert [one.name for one in record.to_vary()] == ["b"]
+    a.status = "trained"
+    assert record.to_vary() == []

@@ -39,6 +39,8 @@ class Script:
     lasts: dict[str, float] = field(default_factory=dict)
     """Seconds after which a candidate has converged."""
     evaluation: float = 0.0
+    overfitted: set[str] = field(default_factory=set)
+    """Candidates whose best step is in the middle of their training."""
     jobs: list[Job] = field(default_factory=list)
     now: float = 0.0
     """The clock, which half the time of each training moves, because two workers train at the same time."""
@@ -63,8 +65,9 @@ class Script:
         steps = round(10 * seconds)
         scores = {"accuracy": self.scores.get(name, 1.0)}
         is_network = name not in self.counted
+        best = steps // 2 if name in self.overfitted else steps
         return Outcome(
-            reason, steps, seconds, steps, scores, "accuracy", self.higher_is_better, is_network, self.evaluation
+            reason, steps, seconds, best, scores, "accuracy", self.higher_is_better, is_network, self.evaluation
         )
 
     def slices(self, name: str) -> list[Slice]:
@@ -422,6 +425,56 @@ def test_a_converged_leader_is_varied_before_the_last_candidates_take_the_time(
     run(tmp_path / "run", machine={"threads": 1})
     names = [job.folder.name for job in script.jobs if isinstance(job, Slice)]
     assert names.index("tfidf-001") < len(names) - 1 - names[::-1].index("cnn-wide")
+
+
+def test_close_candidates_are_varied_after_the_best_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    counted = {f"tfidf-{i:03d}" for i in range(20)} | {"tfidf"}
+    scores = {"tfidf": 0.9, "cnn": 0.88, "cnn-wide": 0.5, "cnn-001": 0.95}
+    script = use(monkeypatch, Script(scores, DataSize(5000, 300, 25_000), counted=counted))
+    script.lasts = dict.fromkeys((*counted, "cnn", "cnn-wide"), 10.0)
+    assert run(tmp_path / "run").scores == {"accuracy": 0.95}
+    assert script.slices("tfidf-001")
+    assert not script.slices("cnn-wide-same"), "it is far from the best"
+
+
+@pytest.mark.parametrize("overfits", [True, False])
+def test_networks_that_overfit_while_their_rate_falls_have_converged(
+    overfits: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = use(monkeypatch, Script({"cnn": 0.9}, DataSize(5000, 300, 25_000), evaluation=1.0))
+    script.overfitted = {"cnn"} if overfits else set()
+    run(tmp_path / "run", machine={"threads": 1})
+    record = read_record(tmp_path / "run")
+    assert record is not None
+    assert record.trials[1].name == "cnn"
+    assert record.trials[1].status == ("converged" if overfits else "trained")
+
+
+@pytest.mark.parametrize("name", ["tfidf", "cnn"])
+def test_only_networks_are_trained_again_with_a_falling_rate(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log-linear model has several steps but no schedule, which its config would reject."""
+    script = use(monkeypatch, Script({name: 0.9}, DataSize(1000, 0, 5000), counted={"tfidf"}))
+    script.lasts = {name: 10.0}
+    run(tmp_path / "run")
+    (again,) = script.slices("again")
+    assert again.steps is not None
+    assert again.has_rate is (name == "cnn")
+
+
+def test_models_without_gradient_steps_are_compared_on_further_dev_sets_of_a_tenth(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted = {"tfidf", "tfidf-001"}
+    counted |= {f"{name}-part{part}" for name in counted for part in range(1, 5)}
+    script = use(monkeypatch, Script(dict.fromkeys(counted, 0.8), DataSize(5000, 0, 25_000), counted=counted))
+    script.lasts = dict.fromkeys((*counted, *(f"tfidf-{i:03d}" for i in range(20))), 5.0)
+    run(tmp_path / "run")
+    record = read_record(tmp_path / "run")
+    assert record is not None
+    assert record.dev_fraction == pytest.approx(0.1)
+    assert record.n_parts == 5
 
 
 def test_close_candidates_of_few_data_are_compared_on_further_dev_sets(

@@ -76,6 +76,11 @@ def test_learning_rate_falls_to_zero_at_the_last_step(values: dict[str, Any], tm
     assert rates[10] == pytest.approx(1e-3 / 11)
 
 
+def test_log_linear_models_are_trained_for_a_number_of_steps(values: dict[str, Any], tmp_path: Path) -> None:
+    values = {**values, "model": {"kind": "loglinear"}, "training": {}}
+    assert outcome(Slice("classify", values, tmp_path / "run", 100.0, steps=3, has_rate=False)).steps == 3
+
+
 def test_limits_of_a_killed_slice_are_undone(values: dict[str, Any], tmp_path: Path) -> None:
     job = Slice("classify", values, tmp_path / "run", 100.0)
     outcome(job)

@@ -46,7 +46,7 @@ class Budget:
     Args:
         record: its limits and trials.
         can_refit: whether the best candidate may be trained again on train and dev.
-        can_compare: whether further dev sets can be split off, and one is too small to choose by.
+        can_compare: whether further dev sets can be split off.
     """
 
     record: SearchRecord
@@ -77,11 +77,12 @@ class Budget:
     def for_comparing(self) -> float:
         """Seconds that are kept for comparing the best candidates on further dev sets.
 
-        A network that has not converged needs the time itself.
+        A network that has not converged needs the time itself, and so does one whose dev set is large.
         """
         leader = self.record.leader
         is_done = leader is not None and leader.status == "converged"
-        return _COMPARING * self.record.seconds if self.can_compare and is_done else 0.0
+        is_small = self.record.dev_fraction > LARGE_DEV or (leader is not None and not leader.is_network)
+        return _COMPARING * self.record.seconds if self.can_compare and is_done and is_small else 0.0
 
     def _seconds_of(self, trial: Trial, steps: int) -> float:
         """The time of training a candidate again for some steps."""

@@ -20,7 +20,12 @@ TRIALS = "search"
 """The folder of the trials inside the run folder, while the search is running."""
 
 _NETWORK, _VARIATION = 1.0, 0.5
-"""How many standard errors a network must be better than other models, and a variation than what it varies."""
+"""How many standard errors a network must be better than other models, and a variation than what it varies, or another
+candidate than the simplest one."""
+_FINALISTS = 4
+"""Largest number of candidates that are compared on further dev sets."""
+_CLOSE, _NEAR = 2, 10
+"""How many standard errors a candidate may be worse than the best one to be compared, and to be varied."""
 _UNKNOWN = 0.01
 """The standard error of scores that are not fractions, relative to the score."""
 _UNBOUNDED = ("rmse", "mae", "log_loss", "perplexity", "nats_per_token")
@@ -111,6 +116,7 @@ class SearchRecord:
         n_test: number of test examples.
         n_decisions: number of independent decisions on dev, if an example has several.
         kept: names of the training options that the user set, which every candidate keeps.
+        is_tuned: whether the candidates differ only in options of ``catena tune``, so that none is the simplest.
     """
 
     task: str
@@ -127,20 +133,22 @@ class SearchRecord:
     n_test: int = 0
     n_decisions: int = 0
     kept: tuple[str, ...] = ()
+    is_tuned: bool = False
 
     @property
     def leader(self) -> Trial | None:
         """The best candidate so far. Of equal ones, the simpler one.
 
-        A network must be better than all others, and a variation better than what it varies, by more than noise.
+        A network must be better than all others, another candidate better than the simplest one, and a variation better
+        than what it varies, by more than noise.
         Candidates that were compared on several parts of the data win against those that were not.
         """
         ranks = self.mean_ranks() or {trial.name: trial.rank for trial in self.trials if not trial.part}
         scored = [trial for trial in self.trials if ranks.get(trial.name, -math.inf) > -math.inf]
         best = self._choose(scored, ranks)
         if best is None or not best.is_network:
-            return best
-        simple = self._choose([trial for trial in scored if not trial.is_network], ranks)
+            return self._or_simplest(best, ranks)
+        simple = self._or_simplest(self._choose([trial for trial in scored if not trial.is_network], ranks), ranks)
         is_noise = simple is not None and ranks[best.name] - ranks[simple.name] < _NETWORK * self.standard_error(simple)
         return simple if is_noise else best
 
@@ -151,6 +159,45 @@ class SearchRecord:
         if best is None or base is None:
             return best
         return base if ranks[best.name] - ranks[base.name] < _VARIATION * self.standard_error(base) else best
+
+    def to_vary(self) -> list[Trial]:
+        """The candidates that may be varied, the best first.
+
+        Those that are close to the best one have converged and were not varied before. None while the best candidate,
+        or what it varies, has not converged.
+        """
+        best = self.leader
+        base = next((trial for trial in self.trials if best is not None and trial.name == best.varies), best)
+        if best is None or base is None or base.status != "converged":
+            return []
+        limit = best.rank - _NEAR * self.standard_error(best)
+        varied = {trial.varies for trial in self.trials if not trial.part}
+        found = [one for one in self.trials if not one.varies and one.name not in varied and one.status == "converged"]
+        close = [trial for trial in found if trial is best or limit <= trial.rank]
+        return sorted(close, key=lambda trial: (trial is not best, -trial.rank))
+
+    def finalists(self) -> list[Trial]:
+        """The best candidates, whose scores on dev are too close to choose by: of each one the best variation first."""
+        trials = [trial for trial in self.trials if not trial.part and trial.rank > -math.inf]
+        best = max(trials, key=lambda trial: trial.rank, default=None)
+        if best is None:
+            return []
+        limit = best.rank - _CLOSE * self.standard_error(best)
+        order = sorted(trials, key=lambda trial: (-trial.rank, self.trials.index(trial)))
+        close = [trial for trial in order if trial.rank >= limit and trial.steps > 0]
+        families: dict[str, Trial] = {}
+        for trial in close:
+            families.setdefault(trial.varies or trial.name, trial)
+        chosen = [*families.values(), *(trial for trial in close if trial not in families.values())][:_FINALISTS]
+        return sorted(chosen, key=order.index)
+
+    def _or_simplest(self, best: Trial | None, ranks: Mapping[str, float]) -> Trial | None:
+        """The best of some trials without a network, or the simplest candidate if that is hardly worse."""
+        first = next((trial for trial in self.trials if not self.is_tuned and not trial.is_network), None)
+        if best is None or first is None or best is first or best.varies == first.name:
+            return best
+        is_noise = ranks[best.name] - ranks.get(first.name, -math.inf) < _VARIATION * self.standard_error(best)
+        return first if is_noise else best
 
     def _repeated_ranks(self) -> dict[str, dict[int, float]]:
         """The ranks of the repeated trials on the dev sets that all of them have; empty without such a dev set."""

@@ -25,7 +25,7 @@ from typing import Any
 from catena.checkpoint import LOG, META
 from catena.config import parse
 from catena.errors import CatenaError, CheckpointError, DataError
-from catena.tasks.auto.budget import LARGE_DEV, Budget
+from catena.tasks.auto.budget import Budget
 from catena.tasks.auto.record import TRIALS, SearchRecord, Trial, plan_slices, read_record
 from catena.tasks.auto.table import Candidate, DataSize, read_ranking, suitable
 from catena.tasks.auto.trials import Conclusion, CountJob, Job, Outcome, Slice, Worker, kept_steps
@@ -62,12 +62,10 @@ _UNUSED = 0.1
 _VARYING = 0.3
 """Fraction of the remaining time for variations of the best candidate while others have not converged."""
 _VARIATION_EVALUATIONS = 10
-_FINALISTS = 4
-"""Largest number of candidates that are compared on further dev sets."""
+_PAST = 0.75
+"""A network has converged if its best step comes before this fraction of its steps although its learning rate fell."""
 _PARTS = 5
-"""Largest number of dev sets that compare them."""
-_CLOSE = 2
-"""How many standard errors a candidate may be worse than the best one to be compared."""
+"""Largest number of dev sets that compare the best candidates."""
 _WORDWISE = ("tag", "parse")
 """Tasks with a decision for each word. Half of the decisions count as independent."""
 _STEPS_MARGIN = 1.5
@@ -113,7 +111,7 @@ def search_model(
         trials = [Trial(candidate.name, candidate.about, _with_data(its, values)) for candidate, its in found]
         record = SearchRecord(
             spec.name, seconds, size.n_train, n_dev, tuple(command), trials=trials, dev_fraction=fraction,
-            n_test=size.n_test, kept=_kept_options(values, candidates),
+            n_test=size.n_test, kept=_kept_options(values, candidates), is_tuned=candidates is not None,
             n_decisions=round(n_dev * size.n_words / max(size.n_train, 1) / 2) if spec.name in _WORDWISE else n_dev,
         )  # fmt: skip
         folder.mkdir(parents=True, exist_ok=True)
@@ -225,7 +223,7 @@ class _Search:
         options = _data_options(record)
         is_set = "train_on_dev" in record.trials[0].values.get("data", {})  # --train-on-dev false: not again
         can_refit = "train_on_dev" in options and record.dev_fraction > 0 and not is_set
-        self.budget = Budget(record, can_refit, "dev_part" in options and record.dev_fraction > LARGE_DEV)
+        self.budget = Budget(record, can_refit, "dev_part" in options and record.dev_fraction > 0)
         self.deadline = self._end() - self.budget.for_training_again()
         self.last_moment = began + record.seconds * (1 + _GRACE)
         self.first_moment = max(self.last_moment, time.monotonic()) + max(record.seconds, _FIRST)
@@ -246,6 +244,8 @@ class _Search:
             self._finish(interruption)
             self.deadline = self._end() - self.budget.for_training_again()
             self._compare(interruption)
+            if not self.record.mean_ranks():  # time that was kept for comparing
+                self._finish(interruption)
             self.deadline = self._end()
             self._use_the_rest(interruption)
             self.interrupted = interruption.requested
@@ -277,7 +277,8 @@ class _Search:
         kept = self.record.kept
         if trial.name == _AGAIN:  # dev is part of train here and cannot stop the training
             kept = tuple(name for name in kept if name not in ("patience", "eval_every"))
-        return trial, Slice(self.record.task, values, folder, seconds, steps, n, self.record.command, kept)
+        command, has_rate = self.record.command, trial.is_network
+        return trial, Slice(self.record.task, values, folder, seconds, steps, n, command, kept, has_rate)
 
     def _finish(self, interruption: Interruption) -> None:
         """Train variations of the best candidate, then the last candidates until the time is over."""
@@ -295,18 +296,17 @@ class _Search:
             self.record.trials = [one for one in self.record.trials if not one.varies or one.status != "waiting"]
 
     def _variations(self, n_workers: int, seconds: float) -> list[tuple[Trial, Slice]]:
-        """The training of variations of the best candidate, if it has converged, by some workers for some time."""
-        base, trials = self.record.leader, self.record.trials
-        has_variations = base is not None and any(one.varies == base.name and not one.part for one in trials)
-        if base is None or base.status != "converged" or has_variations:
-            return []
-        expected, steps = self.budget.variation(base)
-        n = self.budget.number_of_variations(expected, seconds, n_workers)
-        trials = vary(self.record.task, base, n, self.record.seed)
-        for trial in trials:
-            trial.expected = expected
-        self.record.trials += trials
-        return [self._slice(trial, max(1.0, self._left()), steps, _VARIATION_EVALUATIONS) for trial in trials]
+        """The training of variations of the best candidate that has them, by some workers for some time."""
+        for base in self.record.to_vary():
+            expected, steps = self.budget.variation(base)
+            n = self.budget.number_of_variations(expected, seconds, n_workers)
+            trials = vary(self.record.task, base, n, self.record.seed)
+            for trial in trials:
+                trial.expected = expected
+            self.record.trials += trials
+            if trials:
+                return [self._slice(trial, max(1.0, self._left()), steps, _VARIATION_EVALUATIONS) for trial in trials]
+        return []
 
     def _last_slice(self, trial: Trial) -> tuple[Trial, Slice] | None:
         """The training of a candidate until the deadline; None if there is too little time."""
@@ -322,7 +322,7 @@ class _Search:
     def _compare(self, interruption: Interruption) -> None:
         """Train the best candidates with other parts of the data as dev sets, if dev is too small to choose by."""
         n_parts = min(_PARTS, math.floor(1 / max(self.record.dev_fraction, 1e-9) + 1e-9))
-        finalists = self._finalists()
+        finalists = self.record.finalists()
         if interruption.requested or not self.budget.can_compare or len(finalists) < 2 or n_parts < 2:
             return
         needed = {trial.name: self.budget.variation(trial) for trial in finalists}
@@ -333,7 +333,7 @@ class _Search:
             return min(n_parts - 1, int(self._left() / max(seconds, 1e-9)))
 
         while len(finalists) > 2 and not fitting():
-            finalists.remove(min(finalists, key=lambda trial: trial.rank))
+            finalists.remove(min(reversed(finalists), key=lambda trial: trial.rank))
         jobs = []
         for part in range(1, fitting() + 1):
             for base in finalists:
@@ -345,25 +345,14 @@ class _Search:
         self._train(jobs, interruption)
         self.record.trials = [one for one in self.record.trials if not one.part or one.status != "waiting"]
 
-    def _finalists(self) -> list[Trial]:
-        """The best candidates, whose scores on dev are too close to choose by, with the best simple one."""
-        trials = [trial for trial in self.record.trials if not trial.part and trial.rank > -math.inf]
-        best = max(trials, key=lambda trial: trial.rank, default=None)
-        if best is None:
-            return []
-        limit = best.rank - _CLOSE * self.record.standard_error(best)
-        order = sorted(trials, key=lambda trial: (-trial.rank, self.record.trials.index(trial)))
-        close = [trial for trial in order if trial.rank >= limit and trial.steps > 0][:_FINALISTS]
-        simple = next((trial for trial in order if not trial.is_network and not trial.varies), None)
-        return close if simple is None or simple in close or simple.rank < limit else [*close[:-1], simple]
-
     def _repeated(self, base: Trial, part: int) -> Trial:
         """The trial of a candidate with another dev set, which an interrupted search may have begun."""
         name = f"{base.name}-part{part}"
         found = next((trial for trial in self.record.trials if trial.name == name), None)
         if found is None:
             data = {**base.values.get("data", {}), "dev_part": part}
-            found = Trial(name, base.about, {**base.values, "data": data}, varies=base.name, part=part)
+            values = {**base.values, "data": data}
+            found = Trial(name, base.about, values, is_network=base.is_network, varies=base.name, part=part)
             self.record.trials.append(found)
         return found
 
@@ -385,7 +374,7 @@ class _Search:
             return
         run = self.folder / TRIALS / leader.name
         values = values_on_all_data(self.record.task, leader.values, run, leader.scores)
-        again = Trial(_AGAIN, leader.about, values)
+        again = Trial(_AGAIN, leader.about, values, is_network=leader.is_network)
         # Only the last step is evaluated: dev is part of train here and cannot choose among checkpoints.
         self._train([self._slice(again, left, steps if leader.steps > 1 else None)], interruption)
         self.record.refit = bool(again.scores) and not interruption.requested
@@ -437,7 +426,7 @@ class _Search:
 
     def _take(self, worker: Worker, trial: Trial, i: int) -> None:
         """Store the outcome of a slice."""
-        outcome = worker.result()
+        job, outcome = worker.job, worker.result()
         assert isinstance(outcome, Outcome)
         elapsed = outcome.elapsed or time.monotonic() - worker.began
         if not worker.process.is_alive():
@@ -456,7 +445,9 @@ class _Search:
             trial.is_network = outcome.is_network
             ends = {"max_time", "interrupted"} if trial.varies else {"max_time", "interrupted", "max_steps"}
             is_last = outcome.steps >= kept_steps(trial.values, self.record.kept)
-            trial.status = "trained" if outcome.reason in ends and not is_last else "converged"
+            has_decayed = isinstance(job, Slice) and job.steps is not None and outcome.is_network
+            is_past = has_decayed and outcome.best_step < _PAST * outcome.steps
+            trial.status = "trained" if outcome.reason in ends and not (is_last or is_past) else "converged"
         self._store()
         if trial.name == _AGAIN:
             again = "trained again on train and dev" if trial.scores else f"not trained again: {trial.note}"

@@ -51,6 +51,7 @@ class Slice:
         n_evaluations: number of evaluations until the last step.
         command: the command line, stored in the run.
         kept: training options of the user, which no limit replaces; of ``max_steps``, the smaller value counts.
+        has_rate: whether the model has a learning rate that can fall.
     """
 
     task: str
@@ -61,6 +62,7 @@ class Slice:
     n_evaluations: int = 1
     command: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
+    has_rate: bool = True
 
 
 @dataclass(frozen=True)
@@ -232,7 +234,7 @@ def _limits(job: Slice) -> dict[str, object]:
     if job.steps is not None:  # the learning rate falls to 0 at the last step, so patience must not end it before
         steps = min(job.steps, kept_steps(job.values, job.kept))
         every = max(1, math.ceil(steps / job.n_evaluations))
-        chosen = {"schedule": "linear", "patience": 0, "eval_every": every}
+        chosen = {"patience": 0, "eval_every": every, **({"schedule": "linear"} if job.has_rate else {})}
         limits |= {"max_steps": steps, **{name: value for name, value in chosen.items() if name not in job.kept}}
     return limits
 
