@@ -268,7 +268,7 @@ def _pandas_table(document: Mapping[str, Any], text: str, start: int, path: Path
 def _dialogue(document: Mapping[str, Any], text: str, start: int, path: Path) -> _Found | None:
     """One dialogue, whose turns are not records, or one message with its replies."""
     flat = flatten(document, depth=2)
-    replies = [name for name, value in flat.items() if name.split(".")[-1] == "replies" and _is_records(value)]
+    replies = [name for name, value in flat.items() if name.split(".")[-1] == "replies" and is_records(value)]
     if any(f"{name.removesuffix('replies')}text" in flat for name in replies):
         return "one message with its replies", [(1 + text.count("\n", 0, start), dict(document))]
     lists = [document[name] for name in TURN_COLUMNS if isinstance(document.get(name), list)]
@@ -281,7 +281,7 @@ def _are_conversations(turns: Sequence[Any]) -> bool:
     """Whether what may be turns are dialogues: each has a list of turns of its own."""
     names = [find_column(list(turn), TURN_COLUMNS, exact=True) for turn in turns if isinstance(turn, dict)]
     own = [turn.get(name) for turn, name in zip(turns, names, strict=False) if name is not None]
-    return _is_records(turns) and len(own) == len(turns) and all(isinstance(one, list) for one in own)
+    return is_records(turns) and len(own) == len(turns) and all(isinstance(one, list) for one in own)
 
 
 def _are_labeled(turns: Sequence[Any]) -> bool:
