@@ -66,6 +66,7 @@ def test_states_equal_the_oracle(
 def test_threads_and_buffers_split_the_work(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("catena.kernels.common.threads.WORTH_A_THREAD", 1)
     monkeypatch.setattr(ops, "_ROWS_AT_ONCE", 7)
+    monkeypatch.setattr(ops, "_SEQUENCES_OF_THREAD", 2)
     lengths = [3, 9, 0, 5, 5, 1, 8]
     before = torch.get_num_threads()
     torch.set_num_threads(threads)

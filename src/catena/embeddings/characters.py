@@ -68,8 +68,8 @@ class ConvolutionOverCharacters(CharacterEmbedding):
         table = self.table.weight
         if self.training or not suits(characters, table):
             return super().forward(characters)
-        found = [largest_windows(characters, table, one.weight, one.bias) for one in self.convolutions]
-        return torch.cat(found, dim=-1)
+        weights = (list(convolution.parameters()) for convolution in self.convolutions)
+        return torch.cat([largest_windows(characters, table, filters, bias) for filters, bias in weights], dim=-1)
 
     def summary(self, x: Float[Tensor, "n c d"], lengths: Int[Tensor, " n"]) -> Float[Tensor, "n d_out"]:
         padded = ~mask_from_lengths(lengths, x.shape[1])[:, None]

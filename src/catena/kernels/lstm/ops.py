@@ -21,6 +21,9 @@ from catena.kernels.linear.ops import weight_mark
 _ROWS_AT_ONCE = 256
 """Rows whose gates are in memory together, so that they stay in the cache."""
 
+_SEQUENCES_OF_THREAD = 8
+"""Least number of sequences of a thread: steps of fewer rows take almost as long."""
+
 
 class LSTMWeights(NamedTuple):
     """The weights of one direction of a layer, with a block of rows for each of the gates i, f, g, o."""
@@ -66,28 +69,47 @@ class PackedLSTM:
         b, t, d_in = x.shape
         rows, sizes = x.reshape(b * t, d_in).numpy(), lengths.numpy()
         order = np.argsort(-sizes, kind="stable")
-        states = np.zeros((b * t, sum(direction.d for direction in self._packed[-1])), np.float32)
-
-        def run(low: int, high: int) -> None:
-            """The sequences of some threads, dealt in turns so that all have as much work."""
-            for first in range(low, high):
-                own = order[first::n_threads]
-                starts, sequences, positions = _step_rows(sizes[own])
-                if len(positions):
-                    places = own[sequences] * t + positions
-                    states[places] = self._run(rows[places], starts)
-
-        n_threads = min(b, torch.get_num_threads())
-        in_row_blocks(run, n_threads, b * t * _count(self.layers))
+        n_groups = max(1, min(torch.get_num_threads(), b // _SEQUENCES_OF_THREAD))
+        groups = [_Group(order[i::n_groups], sizes, rows, t) for i in range(n_groups)]  # all have as much work
+        for layer in self._packed:
+            self._run(layer, groups)
+        states = np.zeros((b * t, groups[0].x.shape[1]), np.float32)
+        for group in groups:
+            states[group.places] = group.x
         return torch.from_numpy(states).view(b, t, -1)
 
-    def _run(self, x: np.ndarray, starts: np.ndarray) -> np.ndarray:
-        for layer in self._packed:
-            states = np.empty((len(x), sum(direction.d for direction in layer)), np.float32)
-            for i, direction in enumerate(layer):
-                direction.run(x, starts, states, i * direction.d, backwards=i > 0)
-            x = states
-        return x
+    def _run(self, layer: Sequence[_Direction], groups: Sequence[_Group]) -> None:
+        """Replace the inputs of each group by the states of a layer."""
+        states = [np.empty((len(group.x), sum(one.d for one in layer)), np.float32) for group in groups]
+        jobs = [(i, k) for i in range(len(groups)) for k in range(len(layer))]
+
+        def run(low: int, high: int) -> None:
+            for i, k in jobs[low:high]:
+                layer[k].run(groups[i].x, groups[i].starts, states[i], k * layer[k].d, backwards=k > 0)
+
+        size = sum(one.inputs.size + one.recurrent.size for one in layer)
+        in_row_blocks(run, len(jobs), sum(len(group.x) for group in groups) * size)
+        for group, own in zip(groups, states, strict=True):
+            group.x = own
+
+
+class _Group:
+    """Some sequences, step by step.
+
+    Args:
+        order: the sequences, the longest first.
+        sizes: the lengths of all sequences.
+        rows: the inputs of all sequences, padded to ``t`` positions.
+        t: the number of positions of a sequence in ``rows``.
+    """
+
+    def __init__(self, order: np.ndarray, sizes: np.ndarray, rows: np.ndarray, t: int) -> None:
+        lengths = sizes[order]
+        n_longer = np.searchsorted(-lengths, -np.arange(lengths[0]), side="left")  # the rows of step t
+        self.starts = np.concatenate(([0], np.cumsum(n_longer)))
+        positions = np.repeat(np.arange(len(n_longer)), n_longer)
+        self.places = order[np.arange(len(positions)) - self.starts[positions]] * t + positions
+        self.x = rows[self.places]
 
 
 class _Direction:
@@ -105,18 +127,12 @@ class _Direction:
         """Write the states into columns of ``states``."""
         from catena.kernels.lstm.cpu import run_lstm
 
+        if not len(x):
+            return
         b = int(starts[1])
         gates = np.empty((max(b, min(len(x), _ROWS_AT_ONCE)), len(self.bias)), np.float32)
         memory = np.zeros((b, self.d), np.float32)
         run_lstm(x, self.inputs, self.recurrent, self.bias, starts, backwards, gates, memory, states, column)
-
-
-def _step_rows(lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The first row of each step, and the sequence and the position of each row, for descending lengths."""
-    sizes = np.searchsorted(-lengths, -np.arange(lengths[0]), side="left")  # the number of sequences longer than t
-    starts = np.concatenate(([0], np.cumsum(sizes)))
-    positions = np.repeat(np.arange(len(sizes)), sizes)
-    return starts, np.arange(starts[-1]) - starts[positions], positions
 
 
 def _count(layers: Sequence[Sequence[LSTMWeights]]) -> int:
