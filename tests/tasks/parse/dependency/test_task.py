@@ -304,3 +304,20 @@ def test_unseen_relations_are_reported_and_not_classes(tmp_path: Path) -> None:
 
 def test_count_unseen_compares_relations_without_subtypes() -> None:
     assert count_unseen(["obl:arg", "root", "case"], Labels(["obl", "root:x"])) == {"case": 1}
+
+
+def test_scores_without_padding_equal_those_of_training(tmp_path: Path) -> None:
+    """In training every position of the batch is multiplied, in prediction on a CPU only words and the root."""
+    task = prepared(config(tmp_path, [*generated(4, 1), conllu("a", "0")])).task
+    assert isinstance(task, DependencyTask)
+    rows = task.encode([task.to_example(sentence) for sentence in [conllu("a", "0"), *generated(4, 1)]])
+    batch = rows.words.batch(range(5), task.device)
+    for weight in task.parser.parameters():
+        torch.nn.init.normal_(weight, std=0.3)
+    wanted = task.parser.train()(batch)  # this model has no dropout
+    with torch.inference_mode():
+        found = task.parser.eval()(batch)
+    for i, n in enumerate((batch.lengths + 1).tolist()):
+        torch.testing.assert_close(found.arcs[i, :n, :n], wanted.arcs[i, :n, :n], rtol=1e-4, atol=1e-4)
+        for own, other in ((found.heads, wanted.heads), (found.dependents, wanted.dependents)):
+            torch.testing.assert_close(own[i, :n], other[i, :n], rtol=1e-4, atol=1e-4)
