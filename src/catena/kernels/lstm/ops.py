@@ -67,7 +67,7 @@ class PackedLSTM:
     def __call__(self, x: Float[Tensor, "b t d_in"], lengths: Int[Tensor, "b"]) -> Float[Tensor, "b t d_out"]:
         """The states of the last layer, 0 at padding."""
         b, t, d_in = x.shape
-        rows, sizes = x.reshape(b * t, d_in).numpy(), lengths.numpy()
+        rows, sizes = x.detach().reshape(b * t, d_in).numpy(), lengths.numpy()
         order = np.argsort(-sizes, kind="stable")
         n_groups = max(1, min(torch.get_num_threads(), b // _SEQUENCES_OF_THREAD))
         groups = [_Group(order[i::n_groups], sizes, rows, t) for i in range(n_groups)]  # all have as much work
