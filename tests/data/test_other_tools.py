@@ -166,6 +166,64 @@ def test_first_example_with_a_label_of_others_is_not_a_header(tmp_path: Path) ->
     assert look(tmp_path, table(rows, "\t"), "x.txt").n_examples == N + 1
 
 
+@pytest.mark.parametrize(
+    ("separator", "name"),
+    [*((one, name) for one in "^~\x01\x1f" for name in ("x.txt", "x.csv")), (" ::: ", "x.txt"), (":::", "x.txt")],
+)
+def test_rare_delimiters_are_recognized(separator: str, name: str, tmp_path: Path) -> None:
+    rows = [f"{text}{separator}{label}" for text, label in zip(TEXTS, LABELS, strict=True)]
+    report = look(tmp_path, "\n".join(rows) + "\n", name)
+    assert (report.task, report.n_examples) == ("classify", N)
+    assert report.labels == {"pos": 20, "neg": 20, "neu": 20}
+
+
+@pytest.mark.parametrize("n", [2, 3])
+@pytest.mark.parametrize("blank", ["", "\n"])
+def test_labels_in_lines_of_their_own_are_an_error(n: int, blank: str, tmp_path: Path) -> None:
+    middle = "hall\n" * (n - 2)
+    content = "".join(f"{text}\n{middle}{label}\n{blank}" for text, label in zip(TEXTS, LABELS, strict=True))
+    report = look(tmp_path, content, "x.txt")
+    assert f"texts with a label, such as 'pos', in each {('second', 'third')[n - 2]} line. Write label" in errors(
+        report
+    )
+    verse = "".join(f"{text}\n{TEXTS[-i]} again\n" for i, text in enumerate(TEXTS))
+    assert look(tmp_path, verse, "x.txt").task == "lm"
+
+
+def test_what_is_known_about_an_author_is_not_a_text(tmp_path: Path) -> None:
+    records = [{"id": i, "full_text": TEXTS[i], "user": {"name": "Ada", "description": "I write"}, "label": LABELS[i]}
+               for i in range(N)]  # fmt: skip
+    assert look(tmp_path, lines(records), "x.jsonl").columns == {"text": "'full_text'", "label": "'label'"}
+
+
+def test_answers_of_several_annotators_are_not_labels(tmp_path: Path) -> None:
+    rows = [(TEXTS[i], i % 2, int(i % 3 == 0), int(i % 5 == 0)) for i in range(N)]
+    report = look(tmp_path, table([("text", "annotator_1", "annotator_2", "annotator_3"), *rows]))
+    assert report.task is None
+    assert "Pass its name, as in --label-column annotator_1." in report.why
+
+
+def test_labels_with_a_color_are_their_names(tmp_path: Path) -> None:
+    records = [{"body": TEXTS[i], "labels": [{"id": 1, "name": label, "color": "f00"} for label in SEVERAL[i]]}
+               for i in range(N)]  # fmt: skip
+    report = look(tmp_path, json.dumps(records), "x.json", multilabel=True)
+    assert (report.task, report.labels) == ("classify", dict(COUNTS.most_common()))
+
+
+def test_arrays_of_many_objects_are_not_splits(tmp_path: Path) -> None:
+    content = {f"{i}_gab": {"annotators": [{"label": "x", "annotator_id": 1}]} for i in range(30)}
+    report = look(tmp_path, json.dumps(content), "x.json")
+    assert report.task is None
+    assert "has an array of records in each of 30 objects, such as '0_gab.annotators'. Write an array" in report.why
+
+
+def test_translation_memory_of_short_sentences_is_for_translate(tmp_path: Path) -> None:
+    pair = '<tu><tuv xml:lang="en"><seg>Page {i}</seg></tuv><tuv xml:lang="de"><seg>Seite {i}</seg></tuv></tu>\n'
+    units = "".join(pair.format(i=i) for i in range(N))
+    report = look(tmp_path, f'<?xml version="1.0"?>\n<tmx version="1.4"><body>\n{units}</body></tmx>', "x.tmx")
+    assert (report.task, report.n_examples) == ("translate", N)
+
+
 # --- chat models ------------------------------------------------------------------------------------------------------
 
 
@@ -243,10 +301,11 @@ TREETAGGER = "the\tDT\tthe\ncats\tNNS\tcat\nsat\tVBD\tsit\non\tIN\ton\nthe\tDT\t
         (WEBANNO,
          "is annotations in WebAnno TSV, as INCEpTION exports them. Export it as CoNLL 2002"),
         ("#FORMAT 4\n#BOS 1 0 0 0\nDas\tART\t--\tNK\t500\n#EOS 1\n", "is a treebank in the export format of NEGRA."),
+        ("S A dogs barks .\nA 1 2|||R:NOUN|||dog|||REQUIRED\n\n" * 20, "corrections in the format M2. Write"),
         (TREETAGGER * 20, "is output of TreeTagger without blank lines between sentences. Write a blank line"),
         ((TREETAGGER + "\n") * 20, "has lemmas in the last column and tags in column 1. Pass --tags-column 1"),
     ],
-    ids=["WebAnno", "NEGRA", "TreeTagger", "lemmas"],
+    ids=["WebAnno", "NEGRA", "M2", "TreeTagger", "lemmas"],
 )  # fmt: skip
 @pytest.mark.parametrize("name", ["x.tsv", "x.txt"])
 def test_other_annotations_are_named_with_a_cure(content: str, words: str, name: str, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ from catena.data.readers.format_rules import (
     text_rule,
     vectors_rule,
 )
-from catena.data.readers.layout import TableCandidate, find_layout, repeated_names
+from catena.data.readers.layout import SEPARATORS, TableCandidate, find_layout, repeated_names
 from catena.data.readers.objects import SeveralTablesError, parse_object
 from catena.data.readers.other_kinds import AS_TEXT, is_tagged, named_kind, unnamed_kind
 from catena.data.readers.sample import UNKNOWN, DetectedFormat, Sample, list_names, take_sample, unknown
@@ -109,8 +110,8 @@ def _folder_rule(sample: Sample) -> DetectedFormat | None:
         return DetectedFormat("folders", f"a folder of text files for each label: {names}", task="classify")
     inner = [folder for folder in sorted(path.iterdir()) if folder.is_dir() and label_folders(folder)]
     if inner := inner or split_folders(path):
-        names = {folder.name for folder in inner}
-        others = f" --test {inner[0].with_name('test')}" * (names > {"test"} and "train" in names)
+        parts = {folder.name for folder in inner}
+        others = f" --test {inner[0].with_name('test')}" * (parts >= {"train", "test"})
         return unknown(f"{path} has folders of labels in {list_names(f.name for f in inner)}. Pass one of them: "
                        f"{next((f for f in inner if f.name == 'train'), inner[0])}{others}.")  # fmt: skip
     if (media := label_media_folders(path)) is not None:
@@ -200,7 +201,11 @@ def _markup_rule(sample: Sample) -> DetectedFormat | None:
     start = "\n".join(sample.filled[:20]).lower()
     if "<tmx" in start:
         try:
-            return _of_table(open_table(sample.path, "tmx"), "tmx", "a translation memory (TMX)")
+            detected = _of_table(open_table(sample.path, "tmx"), "tmx", "a translation memory (TMX)")
+            if detected.task == "transduce":  # short sentences
+                why = detected.why.replace("pairs of words", "pairs of texts")
+                return replace(detected, task="translate", why=why)
+            return detected
         except CatenaError as error:
             return unknown(str(error))
     if "<html" in start or first.startswith("<!doctype html"):
@@ -272,7 +277,7 @@ def _table_rule(sample: Sample) -> DetectedFormat | None:
     if found is None or found.width < 2:
         return None
     layout = found.layout
-    if layout.delimiter in ("\t", "|||", " ", "|") or layout.boxed:
+    if layout.delimiter in ("\t", "|||", " ", "|", *SEPARATORS) or layout.boxed:
         is_table = found.evenness >= _EVEN or sample.most(round(found.evenness * len(found.filled)), sample.filled)
         is_table |= layout.header is not None and len(known_roles(layout.names)) > 1 and found.evenness >= 0.5
     else:

@@ -140,14 +140,17 @@ def find_column(names: Sequence[str], known: Sequence[str], *, exact: bool = Fal
 
     The last part of a dotted name counts as its name: ``data.text`` is a text. With ``exact``, last words do not count.
     """
-    folded: dict[str, str] = {}
-    for name in reversed(names):
-        folded[_last_part(name)] = name
+    folded = {_last_part(name): name for name in reversed(names) if not _ABOUT.search(name)}
     folded |= {name.strip().casefold(): name for name in reversed(names)}
     if (found := next((folded[name] for name in known if name in folded), None)) is not None:
         return found
-    ending = [name for name in names if _last_word(name) in known and _last_word(name) != _last_part(name)]
+    apart = [name for name in names if not _ABOUT.search(name)]
+    ending = [name for name in apart if _last_word(name) in known and _last_word(name) != _last_part(name)]
     return ending[0] if len(ending) == 1 and not exact else None
+
+
+_ABOUT = re.compile(r"(?i)(^|\.)(user|author|owner|creator|meta|metadata)\.")
+"""The path to what is known about the author of a text, or about its file: ``user.description`` is not a text."""
 
 
 def _last_part(name: str) -> str:

@@ -74,6 +74,8 @@ def to_list(
         found = [part for one in value for part in to_list(one, missing, None, class_names, integers)]
     elif isinstance(value, bool):
         found = ["true" if value else "false"]
+    elif isinstance(value, dict) and isinstance(value.get("name"), str):  # a label with its color, as in GitHub
+        return to_list(value["name"], missing, separator, class_names, integers)
     elif isinstance(value, int) and class_names:
         if not 0 <= value < len(class_names):
             raise ValueError(f"with class {value}, outside the {len(class_names)} classes")
@@ -320,6 +322,8 @@ def one_hot_columns(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> 
     """
     spelled: dict[int, list[str]] = {}
     for name in names:
+        if _RATERS.match(name):
+            continue
         values = strings((row.get(name) for row in rows), MISSING)
         kind = next((i for i, form in enumerate(_ONE_HOT) if values and all(map(form.fullmatch, values))), None)
         if kind is not None:
@@ -331,6 +335,8 @@ def one_hot_columns(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> 
 
 ONES = frozenset(("1", "1.0", "true", "True", "TRUE", "x", "X", "✓", "✔", "yes", "Yes", "YES"))
 """Values of columns of 0 and 1 that mean that a record has the label."""
+_RATERS = re.compile(r"(?i)(annotator|rater|coder|judge|worker|reviewer)[\W_]*\w?$")
+"""Names of columns with the answers of one of several annotators, which are not labels."""
 _ONE_HOT = (re.compile(r"[01](\.0+)?"), re.compile(r"true|false", re.IGNORECASE), re.compile(r"[xX✓✔]"))
 
 

@@ -18,7 +18,7 @@ from typing import Any
 from catena.data.readers.annotations import join_chunks
 from catena.data.readers.json_arrays import read_entries, read_items
 from catena.data.roles import LABEL_COLUMNS, SPLITS, TEXT_COLUMNS, TURN_COLUMNS, WORD_COLUMNS, find_pair, find_related
-from catena.data.values import is_wordy, repeats
+from catena.data.values import is_id, is_wordy, repeats
 
 _INTENT_KEYS = ("tag", "intent", "intent_name", "intentName")
 _LABEL_KEYS = (*_INTENT_KEYS, "label", "class", "category", "topic", "displayName", "display_name", "name")
@@ -32,6 +32,8 @@ _CLASSES = frozenset(
      "0", "1", "2", "good", "bad", "fake", "real", "other")
 )  # fmt: skip
 """Names of classes that are hardly names of columns."""
+_MANY = 200
+"""Number of arrays above which their keys are ids rather than labels."""
 _FEW = 4
 """Number of entries below which an object is a record rather than a map of texts."""
 
@@ -173,9 +175,9 @@ def _are_labels_by_text(document: Mapping[str, Any]) -> bool:
 
 
 def label_arrays(found: Sequence[tuple[str, ...]]) -> list[str] | None:
-    """The label of each array, if the paths to arrays of records differ in one key, which is not a name of a split."""
-    if len(found) < 2 or len({len(keys) for keys in found}) > 1:
+    """The label of each array, if the paths to arrays of records differ in one key that may be the name of a label."""
+    if not 2 <= len(found) <= _MANY or len({len(keys) for keys in found}) > 1:
         return None
     differing = [i for i, parts in enumerate(zip(*found, strict=True)) if len(set(parts)) > 1]
     labels = [keys[differing[0]] for keys in found] if len(differing) == 1 else []
-    return labels if labels and not any(map(is_split_name, labels)) else None
+    return labels if labels and not any(map(is_split_name, labels)) and not is_id(labels) else None

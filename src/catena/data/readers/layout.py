@@ -25,7 +25,10 @@ _FEW_ROWS = 5
 """Number of rows below which the type of a column shows little."""
 _MANY_ROWS = 10
 """Number of records from which a table without a header and without quotes differs enough from texts with commas."""
-_WIDE = " ||| "
+_WIDE = (" ||| ", " ::: ")
+"""Delimiters of several characters, which csv does not have."""
+SEPARATORS = ("\x01", "\x1f", "\x1e")
+"""Control characters that separate fields, as Hive and databases write them."""
 
 
 @dataclass(frozen=True)
@@ -103,8 +106,9 @@ def _without_separator_line(lines: _Lines) -> tuple[_Lines, str | None]:
 def _layouts(lines: _Lines, kind: str, delimiter: str | None) -> Iterator[TableLayout]:
     """The candidates that may fit, the most usual first."""
     text = "\n".join(line for _, line in lines)
-    if kind != "csv" and any(_WIDE.strip() in line for _, line in lines):
-        yield TableLayout("|||", None)
+    for wide in (wide.strip() for wide in _WIDE) if kind != "csv" else ():
+        if any(wide in line for _, line in lines):
+            yield TableLayout(wide, None)
     delimiters = [delimiter] if delimiter else _delimiters(text, kind)
     for one in delimiters:
         if one == "\t" and _quotes_matter(lines):
@@ -128,7 +132,10 @@ def _layouts(lines: _Lines, kind: str, delimiter: str | None) -> Iterator[TableL
 def _delimiters(text: str, kind: str) -> list[str]:
     if kind == "tsv":
         return ["\t"] if "\t" in text else []
-    return [one for one in (",", ";", "|", "\t") if one in text] or ([","] if kind else [])
+    found = [one for one in (",", ";", "|", "\t") if one in text]
+    n_lines = text.count("\n") + 1
+    found += [one for one in (*SEPARATORS, "^", "~") if text.count(one) >= 0.9 * n_lines]
+    return found or ([","] if kind else [])
 
 
 def _is_quoted_by_blanks(lines: _Lines) -> bool:

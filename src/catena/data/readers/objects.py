@@ -227,7 +227,16 @@ def _nested_columns(document: Mapping[str, Any], text: str, start: int, path: Pa
     return next(iter(found.values()), None)
 
 
+_MOST_TABLES = 10
+"""Number of arrays above which they are not splits."""
+
+
 def _several_tables(path: Path, found: Sequence[_Keys]) -> SeveralTablesError:
+    if len(found) > _MOST_TABLES:
+        return SeveralTablesError(
+            f"{path} has an array of records in each of {len(found):,} objects, such as {'.'.join(found[0])!r}. Write "
+            f'an array of objects with a text and its label each, such as [{{"text": "…", "label": "…"}}].'
+        )
     names = [".".join(keys) for keys in found]
     shown = " and ".join(map(repr, names[:4])) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
     at = "".join(f".{key}" if key.isidentifier() else f"[{json.dumps(key)}]" for key in found[0])

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from itertools import groupby, pairwise
 
 from catena.data.readers.sample import DetectedFormat, Sample, unknown
+from catena.data.values import is_wordy, mean_words
 
 _HEAD = 20
 """Number of lines in which the mark of a format is searched."""
@@ -66,7 +67,7 @@ def unnamed_kind(sample: Sample) -> DetectedFormat | None:
     for is_kind, kind, cure in _BY_FORM:
         if is_kind(sample.filled):
             return _refuse(sample, kind, cure)
-    return _keyed(sample)
+    return _keyed(sample) or _in_turn(sample)
 
 
 def _refuse(sample: Sample, kind: str, cure: str) -> DetectedFormat:
@@ -129,6 +130,11 @@ def _are_blocks_of_sql(lines: list[str]) -> bool:
     return re.fullmatch(r"-\[ RECORD \d+ \][-+]*|\*{5,} \d+\. row \*{5,}", lines[0].strip()) is not None
 
 
+def _is_m2(lines: list[str]) -> bool:
+    edits = [line for line in lines if re.fullmatch(r"A -?\d+ -?\d+\|\|\|.*", line)]
+    return lines[0].startswith("S ") and len(edits) >= 0.2 * len(lines)
+
+
 def _is_webanno(lines: list[str]) -> bool:
     return lines[0].startswith("#FORMAT=WebAnno")
 
@@ -168,6 +174,7 @@ _BY_LINES: tuple[_Kind, ...] = (
     (_is_brat, "annotations of brat without their text", "Convert them with the text to CoNLL"),
     (_are_blocks_of_sql, "a table that a database printed with a line for each column", "Export it as CSV"),
     (_is_piped, "sentences of word|TAG", "Write them as word/TAG"),
+    (_is_m2, "corrections in the format M2", "Write source<TAB>correction in each line"),
     (
         _is_webanno,
         "annotations in WebAnno TSV, as INCEpTION exports them",
@@ -203,6 +210,20 @@ _BY_FORM: tuple[_Kind, ...] = (
     (_has_arrows, "lines of two parts with an arrow between them", "Write a tab instead of the arrow"),
     (_are_square_trees, "trees in square brackets", "Write ( and ) instead of [ and ]"),
 )
+
+
+def _in_turn(sample: Sample) -> DetectedFormat | None:
+    """The error for texts that have their label in a line of its own below them."""
+    lines = [line.strip() for line in sample.filled]
+    for n in (2, 3):
+        texts, labels = lines[::n], lines[n - 1 :: n]
+        if len(labels) < 10 or (len(lines) % n and sample.whole):
+            continue
+        few = 2 <= len(set(labels)) <= min(20, 0.2 * len(labels)) and mean_words(labels) < 2
+        if few and set(labels).isdisjoint(texts) and len(set(texts)) > 0.5 * len(texts) and is_wordy(texts):
+            kind = f"texts with a label, such as {labels[0]!r}, in each {'second' if n == 2 else 'third'} line"
+            return _refuse(sample, kind, "Write label<TAB>text in each line")
+    return None
 
 
 def _keyed(sample: Sample) -> DetectedFormat | None:
