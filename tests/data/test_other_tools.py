@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from catena.data.inspection import FileReport, inspect
-from catena.data.records import read_examples
+from catena.data.records import read_examples, read_pairs
 
 N = 60
 TEXTS = [f"the {('hall', 'staff', 'food')[i % 3]} was {('good', 'dull')[i % 2]} on day {i}" for i in range(N)]
@@ -312,3 +312,42 @@ def test_other_annotations_are_named_with_a_cure(content: str, words: str, name:
     report = look(tmp_path, content, name)
     assert report.task is None
     assert words in report.why
+
+
+# --- tags -------------------------------------------------------------------------------------------------------------
+
+WORDS = ["the", "big", "cats", "sleep", "here", "."]
+POS = ["DT", "JJ", "NNS", "VBP", "RB", "."]
+
+
+@pytest.mark.parametrize("tags", [["at", "jj", "nns", "vb", "rb", "."], ["r", "a", "n", "v", "d", "w"]])
+def test_tags_in_small_letters_follow_a_slash(tags: list[str], tmp_path: Path) -> None:
+    """As in the Brown corpus and in the corpus of the University of Peking."""
+    sentence = " ".join(f"{word}/{tag}" for word, tag in zip(WORDS, tags, strict=True))
+    report = look(tmp_path, "".join(f"Day{i}/np {sentence}\n" for i in range(N)), "x.txt")
+    assert (report.task, report.n_examples) == ("tag", N)
+    assert report.labels == dict.fromkeys(["np", *tags], N)
+    assert look(tmp_path, "".join(f"pictures/{('cat', 'dog')[i % 2]}\n" for i in range(N)), "x.txt").task != "tag"
+
+
+def test_tags_of_a_sentence_in_one_cell_have_their_name(tmp_path: Path) -> None:
+    rows = [(" ".join([*WORDS, f"w{i}"]), " ".join([*POS, "NN"])) for i in range(N)]
+    report = look(tmp_path, table([("tokens", "pos"), *rows]))
+    assert (report.task, report.n_examples, report.labels) == ("tag", N, dict.fromkeys([*POS, "NN"], N))
+
+
+def test_column_of_tags_next_to_heads_is_one_with_tags(tmp_path: Path) -> None:
+    heads = [3, 3, 4, 0, 4, 4]
+    rows = [[str(i), word, word, word, tag, tag, "_", "_", str(head), str(head), "x", "x", "_", "_"]
+            for i, (word, tag, head) in enumerate(zip(WORDS, POS, heads, strict=True), start=1)]  # fmt: skip
+    report = look(tmp_path, ("".join("\t".join(row) + "\n" for row in rows) + "\n") * 20, "x.txt")
+    assert report.task is None
+    assert "--tags-column 4'" in report.why
+
+
+@pytest.mark.parametrize("names", [("word", "lemma"), ("form", "lemma"), ("lemma", "form")])
+def test_words_and_lemmas_are_pairs_in_their_order(names: tuple[str, str], tmp_path: Path) -> None:
+    report = look(tmp_path, table([names, *((f"walk{i}s", f"walk{i}") for i in range(N))]))
+    assert (report.task, report.n_examples) == ("transduce", N)
+    pairs = [(pair.source, pair.target) for pair in read_pairs(tmp_path / "x.csv")]
+    assert pairs == [(f"walk{i}s", f"walk{i}") for i in range(N)]

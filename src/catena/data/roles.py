@@ -196,8 +196,9 @@ _PAIRS = (
     ("instruction", "output"), ("instruction", "response"), ("input", "output"),
     ("text", "summary"), ("word", "pronunciation"), ("word", "ipa"), ("word", "transcription"), ("grapheme", "phoneme"),
     ("graphemes", "phonemes"), ("word", "phonemes"), ("word", "phones"), ("word", "arpabet"), ("lemma", "form"),
+    ("lemma", "word"), ("lemma", "token"), ("lemma", "inflection"),
 )  # fmt: skip
-"""Column names of pairs that are certainly not a pair themselves, in either order."""
+"""Column names of pairs that are certainly not a pair themselves, in either order. Lemmas are read in their order."""
 _SIDES = (
     (CONTEXT_COLUMNS, RESPONSE_COLUMNS),
     (("text", "article", "document", "dialogue", "body", "source"), ("summary", "highlights", "abstract", "headline")),
@@ -230,7 +231,8 @@ def find_pair(names: Sequence[str]) -> tuple[int, int] | None:
     folded = _pair_names(names)
     for source, target in _PAIRS:
         if source in folded and target in folded:
-            return folded.index(source), folded.index(target)
+            left, right = folded.index(source), folded.index(target)
+            return (right, left) if "lemma" in (source, target) and right < left else (left, right)
     for language in (language_by_name, lambda name: language_by_code(name) or language_by_name(name)):
         found = [(i, known) for i, name in enumerate(folded) if (known := language(name)) is not None]
         if len(folded) > 2:  # "id" or "no" in front is a number, not Indonesian or Norwegian

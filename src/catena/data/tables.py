@@ -6,7 +6,7 @@ Tested in tests/data/test_detect.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -136,8 +136,8 @@ def _workbook(path: Path) -> Table:
     candidate = with_header(
         TableCandidate(TableLayout(), tuple(islice(xml_tables.read_records(path), SAMPLE_ROWS))), "csv"
     )
-    layout = candidate.layout
-
+    unnamed = range(len(candidate.layout.names) + 1, candidate.width + 1)  # cells are not cut at commas
+    layout = replace(candidate.layout, names=(*candidate.layout.names, *map(str, unnamed)))
     width = len(layout.names)
 
     def rows(wide: str | None) -> Iterator[Row]:

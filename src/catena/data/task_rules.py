@@ -181,7 +181,9 @@ def _tags_in_cells(table: Table) -> TaskGuess | None:
     """Sentences with the tags of their words in another cell, where most have a tag for each word."""
     parts = {name: [to_tokens(value) or [] for value in _column(table, name)] for name in table.names}
     for tag, tags in parts.items():
-        if max(map(len, tags), default=0) < 2 or describe_scheme({str(one) for cell in tags for one in cell}) is None:
+        every = [str(one) for cell in tags for one in cell]
+        is_scheme = describe_scheme(set(every)) is not None
+        if max(map(len, tags), default=0) < 2 or not (is_scheme or (_is_tag_name(tag) and _are_few_tags(every, tags))):
             continue
         fitting = [name for name in table.names if name != tag and _are_equally_long(parts[name], tags)]
         if fitting:
@@ -189,6 +191,18 @@ def _tags_in_cells(table: Table) -> TaskGuess | None:
             columns = {"word": ColumnChoice((word,)), "tag": ColumnChoice((tag,))}
             return TaskGuess("tag", f"words = {word!r}, tags = {tag!r}, a sentence in each record", columns, "lists")
     return None
+
+
+def _is_tag_name(name: str) -> bool:
+    return name.strip().casefold() in TAG_COLUMNS
+
+
+def _are_few_tags(every: Sequence[str], cells: Sequence[Sequence[Any]]) -> bool:
+    """Whether cells have several tags each, in capitals, and few different ones."""
+    return len(every) >= 3 * len(cells) and len(set(every)) <= 0.2 * len(every) and all(map(_TAG.fullmatch, every))
+
+
+_TAG = re.compile(r"[A-Z0-9$#.,:;!?'`\"()|_*+/-]+")
 
 
 def _are_equally_long(first: Sequence[list[Any]], second: Sequence[list[Any]]) -> bool:

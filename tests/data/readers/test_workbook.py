@@ -30,6 +30,13 @@ def test_first_sheet_is_read_with_its_row_numbers(tmp_path: Path) -> None:
     assert "the sheet 'reviews' (not read: 'notes') of an Excel workbook" in detect_format(path).why
 
 
+@pytest.mark.parametrize("note", ["seen", None])
+def test_column_without_a_name_at_the_end_of_a_sheet_is_read(note: str | None, tmp_path: Path) -> None:
+    path = written(tmp_path, {"reviews": [["text", "label"], *([*row, note] for row in ROWS)]})
+    assert [(e.text, e.labels[0]) for e in read_examples(path)] == [tuple(row) for row in ROWS]
+    assert [record.columns.get("3") for record in read_records(path, (TEXT, LABEL))] == [note] * len(ROWS)
+
+
 def test_titles_gaps_and_wide_rows(tmp_path: Path) -> None:
     rows = [
         ["Survey 2024"],

@@ -21,7 +21,7 @@ from catena.data.values import is_quantity, is_wordy
 _CONLLU_ID = re.compile(r"[0-9]+([-.][0-9]+)?")
 _NODE = re.compile(r"\([^\s()]+[ \t]+[^\s()]+\)")
 _CAPITAL_TAG = re.compile(r"[A-Z0-9$#.,:;!?'`\"()|_*+/-]+")
-_SLASHED = re.compile(r"\S*/([A-Z][A-Z0-9$-]*|[^\sA-Za-z0-9]{1,2})")
+_SLASHED = re.compile(r"\S*/([A-Za-z][A-Za-z0-9$*+-]*|[^\sA-Za-z0-9]{1,2})")
 _UNDERSCORED = re.compile(r"\S+_([A-Z][A-Z0-9$-]*|[^\sA-Za-z0-9_]{1,2})")
 _SPARSE = re.compile(r"\S+(\s+\d+:[-+.\deE]+)+\s*")
 COLUMN_ENDINGS = (".conll", ".conll2003", ".conll2000", ".iob", ".iob2", ".bio", ".bioes", ".bilou", ".ner", ".pos")
@@ -103,15 +103,14 @@ def columns_rule(sample: Sample) -> DetectedFormat | None:
     if not named and not (breaks and first) and not _look_like_tags(tags, len(good), scheme, breaks, spaced):
         return None
     if heads is not None:
+        tagged = next((j for j in _tag_columns(good, word) if j != heads), heads - 1)
         why = (
             f"{sample.path} has the heads of words in column {heads}, so that its sentences are dependency trees, and "
         )
         why += (
             "not the ten columns of CoNLL-U. To learn trees, convert it to CoNLL-U; to learn tags, use 'catena train "
         )
-        return DetectedFormat(
-            "columns", f"{why}tag {sample.path} --tags-column {heads - 1}'.", {"separator": separator}
-        )
+        return DetectedFormat("columns", f"{why}tag {sample.path} --tags-column {tagged}'.", {"separator": separator})
     if first is not None:
         why = f"{sample.path} has {first} tags in its first column and words in its last. Pass --text-column "
         return DetectedFormat("columns", f"{why}{width - 1} --tags-column 0.", {"separator": separator})
@@ -268,7 +267,10 @@ def slash_rule(sample: Sample) -> DetectedFormat | None:
     """Sentences of word/TAG, as in the Brown corpus."""
     if not _is_tagged(sample.filled, _SLASHED):
         return None
-    tags = {word.rpartition("/")[2] for line in sample.filled for word in line.split()}
+    words = [word for line in sample.filled for word in line.split()]
+    tags = {word.rpartition("/")[2] for word in words}
+    if any(map(str.islower, tags)) and len(words) < 3 * len(sample.filled):
+        return None  # paths of files
     why = f"sentences of word/TAG, with {len(tags)} different tags"
     return DetectedFormat("columns", why, {"separator": "slash"}, task="tag")
 
