@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import pickle
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import catena
-from catena import Tagger, TextClassifier
+from catena import LanguageModel, Pointer, Tagger, TextClassifier
 from catena.config import keys
 from catena.errors import CatenaError, ConfigError, DataError
 from catena.tasks.auto.table import Candidate, default_values
@@ -142,6 +142,48 @@ def test_fit_and_predict_take_paths_generators_and_arrays(tmp_path: Path) -> Non
 def test_one_text_instead_of_a_list_raises_error(model: TextClassifier) -> None:
     with pytest.raises(DataError, match="predict must get a list, got one text: 'play'"):
         list(model.predict_stream("play"))
+
+
+class Frame:
+    """A data frame: its iterator gives the names of its columns."""
+
+    def __init__(self, **columns: list[Any]) -> None:
+        self.columns, self.cells = list(columns), np.array(list(columns.values()), object).T
+        self.shape = self.cells.shape
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.columns)
+
+    def to_numpy(self) -> np.ndarray:
+        return self.cells
+
+
+@pytest.mark.parametrize("name", ["lm", "converse", "transduce", "classify"])
+def test_table_of_one_column_gives_its_cells_and_not_its_name(name: str) -> None:
+    first = {"lm": "ngram", "converse": "bm25", "transduce": "baseline", "classify": "loglinear"}[name]
+    model = TASKS[name].estimator_class()(first)
+    model.fit(TEXTS, None) if name == "lm" else model.fit(TEXTS, LABELS)
+    texts = ["it pours", "play some jazz", "so"]
+    wanted = list(map(str, model.predict(texts)))
+    for given in (Frame(text=texts), np.array(texts).reshape(3, 1), np.array(texts, object).reshape(3, 1)):
+        assert list(map(str, model.predict(given))) == wanted
+    with pytest.raises(DataError, match=r"X must be a list or one column, got shape \(3, 2\)"):
+        model.predict(Frame(text=texts, other=texts))
+    with pytest.raises(DataError, match=r"X must be a list, got a dict\. Pass list"):
+        model.predict({"it pours": 1})
+
+
+def test_pointer_takes_arrays_as_it_takes_lists() -> None:
+    numbers = np.random.default_rng(0).random((20, 3))
+    options = {"problem": "sort", "max_epochs": 1, "threads": 1}
+    one, two = (Pointer(**options).fit(given) for given in (numbers, numbers.tolist()))
+    assert [p.positions for p in one.predict(numbers)] == [p.positions for p in two.predict(numbers.tolist())]
+
+
+def test_one_prompt_instead_of_a_list_raises_error() -> None:
+    model = LanguageModel("ngram").fit(TEXTS)
+    with pytest.raises(DataError, match=r"prompts must be a list, got one text: 'play'\. Put it in a list"):
+        model.generate("play")
 
 
 def test_estimator_that_is_not_fitted_says_so() -> None:

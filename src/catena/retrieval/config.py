@@ -26,9 +26,9 @@ from catena.encoders.config import (
 class TermConfig(Config):
     """Common options of TF-IDF and BM25."""
 
-    against: Literal["response", "context", "both"] = "response"
-    """Texts compared with a new context: the responses, the contexts they were given to (for questions and answers), or
-    both. Given candidates, which have no context, are compared directly."""
+    against: Literal["response", "context", "both"] = "both"
+    """Texts compared with a new context: the responses, the contexts they were given to, or both. Given candidates,
+    which have no context, are compared directly."""
 
 
 class TfidfConfig(TermConfig):

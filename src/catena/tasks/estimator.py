@@ -26,7 +26,7 @@ from catena.registry import did_you_mean
 from catena.tasks.auto.table import default_values
 from catena.tasks.runs import load_task, train_run
 from catena.tasks.spec import TaskSpec, get_spec
-from catena.tasks.targets import weigh_examples
+from catena.tasks.targets import as_items, weigh_examples
 from catena.training.report import SilentReporter
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class Estimator:
             reporter: receives the progress; None for silence.
         """
         x = self._start(x)
-        return self._fit(x, None if is_path(x) else list(self._examples(x, y)), reporter)
+        return self._fit(x, None if is_path(x) else list(self._examples(self._items(x), y)), reporter)
 
     def _start(self, x: Any) -> Any:
         """The inputs of ``fit`` when an older model is forgotten, so that nothing of it has an effect."""
@@ -158,7 +158,7 @@ class Estimator:
         task = self._fitted()
         if is_path(x):
             return task.evaluate(task.read(task.config, Path(x), ReadCounter()))
-        return task.evaluate(self._examples(x, y))
+        return task.evaluate(self._examples(self._items(x), y))
 
     def score(self, x: Any, y: Any = None) -> float:
         """The main metric of the task, such as span F1 of tags; higher is better, as in scikit-learn.
@@ -245,11 +245,15 @@ class Estimator:
 
     # --- helpers ------------------------------------------------------------------------------------------------------
 
+    def _items(self, x: Any) -> Any:
+        """The inputs as items: a data frame gives its column, not the name of the column."""
+        return as_items(x)
+
     def _inputs(self, x: Any) -> Iterable[Any]:
         if isinstance(x, str):
             raise DataError(f"predict must get a list, got one text: {x!r:.60}. Put it in a list: predict([text]).")
         if not is_path(x):
-            return x
+            return self._items(x)
         from catena.data.reading import ReadCounter
 
         task = self._fitted()

@@ -37,6 +37,24 @@ def as_texts(X: Any) -> list[str]:
     return texts
 
 
+def as_items(values: Any) -> Any:
+    """The items of what users pass: the cells of a table of one column, or else the values as they are.
+
+    Raises:
+        DataError: for a dictionary and for a data frame of several columns, which would give their keys.
+    """
+    if isinstance(values, Mapping):
+        raise DataError(
+            f"X must be a list, got a {type(values).__name__}. Pass list(X.values()), or a list of its keys."
+        )
+    is_frame = hasattr(values, "columns")
+    shape = _shape(values)
+    is_texts = (
+        len(shape) == 2 and shape[1] == 1 and getattr(getattr(values, "dtype", None), "kind", "") in ("U", "O", "T")
+    )
+    return _column("X", values) if is_frame or is_texts else values
+
+
 def check_same_length(inputs: Sized, outputs: Sized, one_input: str, one_output: str) -> None:
     """Raise DataError if ``y`` has not one output for each input of ``X``, which are named in the singular."""
     if len(inputs) != len(outputs):

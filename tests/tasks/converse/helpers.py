@@ -16,8 +16,8 @@ TOPICS = {
 }
 
 KINDS: dict[str, dict[str, Any]] = {
-    "bm25": {},
-    "tfidf": {},
+    "bm25": {"against": "response"},
+    "tfidf": {"against": "response"},
     "dual": {"embedding": {"d": 8}},
     "generative": {"network": {"embedding": {"d": 12}, "encoder": {"d": 12, "n_layers": 1}}, "ngram_order": 2},
     "seq2seq": {"network": {"d": 12, "d_embedding": 8}, "ngram_order": 2},

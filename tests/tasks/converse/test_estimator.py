@@ -53,3 +53,19 @@ def test_dialogues_without_y_are_all_responses() -> None:
 def test_unusable_examples_raise(x: list, y: list, words: str) -> None:
     with pytest.raises(DataError, match=words):
         Responder("bm25").fit(x, y)
+
+
+@pytest.mark.parametrize("model", ["bm25", "tfidf"])
+def test_questions_of_training_get_their_answers(model: str) -> None:
+    """Answers have no word of their question, so that only the question can find them."""
+    pairs = [(f"where is the {thing}", f"look at number {i}") for i, thing in enumerate(("cat", "dog", "owl"))]
+    questions, answers = zip(*pairs, strict=True)
+    responder = Responder(model, train_on_dev=True).fit(questions, answers)
+    assert [one.response for one in responder.predict(questions)] == list(answers)
+
+
+def test_contexts_that_are_not_texts_raise_error() -> None:
+    responder = Responder("bm25").fit(CONTEXTS * 3, RESPONSES * 3)
+    for wrong in (None, 3, b"hello", ["a", 2]):
+        with pytest.raises(DataError, match=r"a context must be a text or a list of turns, got .*Pass strings\.$"):
+            responder.predict([wrong])

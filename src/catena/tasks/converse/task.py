@@ -93,7 +93,9 @@ class ConverseTask(BaseTask[ConverseConfig, Exchange, ResponsePrediction, O]):
     def to_example(self, item: Any) -> Exchange:
         if isinstance(item, Exchange):
             return item
-        turns = split_turns(item) if isinstance(item, str) else tuple(item)
+        turns = split_turns(item) if isinstance(item, str) else tuple(item) if isinstance(item, Iterable) else (item,)
+        if not all(isinstance(turn, str) for turn in turns):
+            raise DataError(f"a context must be a text or a list of turns, got {item!r:.60}. Pass strings.")
         return Exchange(turns, (), USER_INPUT_LOCATION)
 
     @classmethod

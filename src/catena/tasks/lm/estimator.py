@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from catena.data.examples import SourceLocation, Text
+from catena.errors import DataError
 from catena.randomness import Randomness
 from catena.search.config import BaseSearchConfig, SampleConfig
 from catena.tasks.estimator import Estimator
@@ -49,6 +50,8 @@ class LanguageModel(Estimator, task="lm"):
         from catena.tasks.lm.generate import TextGenerator
 
         self._fitted()
+        if isinstance(prompts, str):
+            raise DataError(f"prompts must be a list, got one text: {prompts!r:.60}. Put it in a list: [prompt].")
         task: Any = self.task_
         generator = TextGenerator(task, search or SampleConfig(), constraints)
         return generator.write(prompts, Randomness(seed).torch("generate"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +22,7 @@ class Pointer(Estimator, task="point"):
     ``y`` has the target positions of each set, counted from 0; None if ``problem`` defines them.
     """
 
-    def _examples(self, x: Iterable[Sequence[Any]], y: Iterable[Sequence[int]] | None) -> list[PointItem]:
+    def _examples(self, x: Iterable[Any], y: Iterable[Any] | None) -> list[PointItem]:
         items = [_item(one, i) for i, one in enumerate(x, start=1)]
         if y is None:
             return items
@@ -31,9 +31,9 @@ class Pointer(Estimator, task="point"):
         return [replace(item, target=target) for item, target in zip(items, targets, strict=True)]
 
 
-def _item(things: Sequence[Any], number: int) -> PointItem:
+def _item(things: Any, number: int) -> PointItem:
     location = SourceLocation("fit", number)
-    if things and isinstance(things[0], str):
+    if len(things) and isinstance(things[0], str):
         return PointItem(tuple(things), None, location)
     try:
         points = [tuple(point) if hasattr(point, "__iter__") else point for point in things]

@@ -80,6 +80,9 @@ class Regressor(Estimator, task="regress"):
 
     # --- helpers ------------------------------------------------------------------------------------------------------
 
+    def _items(self, x: Any) -> Any:
+        return x  # columns of numbers are a table
+
     def _inputs(self, x: Any) -> Any:
         return super()._inputs(x) if is_path(x) or isinstance(x, str) else self._rows(x, None)
 
