@@ -11,7 +11,10 @@ import torch
 from catena.errors import DataError
 from catena.metrics.classification import accuracy, f1
 from catena.metrics.edits import symbol_error, word_error
+from catena.metrics.reading import answer_f1, answer_report, exact_match
 from catena.metrics.spans import F1, spans_of_tags
+from catena.metrics.summary import rouge
+from catena.metrics.translation import bleu, chrf, ter
 
 TENSORS = """
 import numpy as np
@@ -57,6 +60,41 @@ def test_string_as_references_raises_error() -> None:
         ):
             metric([["cut"], "cat"], ["cut", "cat"])
     assert symbol_error([["cat"]], ["cut"]) == pytest.approx(1 / 3)
+
+
+def test_words_as_references_raise_error() -> None:
+    """The words of one reference would be taken for references, and their letters for words."""
+    said = [["the", "cat", "sat"]]
+    for metric in (word_error, symbol_error):
+        with pytest.raises(
+            DataError, match=r"got strings: \['the', 'cat'\] for example 0\. Write \[\['the', 'cat'\]\]"
+        ):
+            metric([["the", "cat"]], said)
+    assert symbol_error([[["the", "cat"]]], said) == 0.5
+
+
+def test_answers_without_a_list_raise_error() -> None:
+    for metric in (exact_match, answer_f1, answer_report):
+        with pytest.raises(
+            DataError, match=r"references must have a list of answers .* got 'a cat' for question 1\. Write"
+        ):
+            metric([["a dog"], "a cat"], ["dog", "cat"])
+
+
+def test_one_text_for_a_list_and_unknown_rouge_raise_error() -> None:
+    for metric in (bleu, chrf, ter):
+        with pytest.raises(DataError, match=r"needs lists of texts, got one text\. Put"):
+            metric("a cat", "a cat")
+    assert bleu(["a b c d"], ["a b c d"]) == pytest.approx(100)
+    for name in ("rougeL", "rouge_12", "rouge"):
+        with pytest.raises(DataError, match=rf"name must be rouge_1, rouge_2 or rouge_l, got '{name}'\. Choose"):
+            rouge(name, "a b", "a b")
+    assert rouge("rouge_l", "a b", "a b") == 100
+
+
+def test_tags_of_one_sentence_raise_error() -> None:
+    with pytest.raises(DataError, match=r"sentence 0 must be a list of tags, got 'B-a'\. Pass a list of sentences"):
+        spans_of_tags(["B-a", "I-a", "O"])
 
 
 def test_tags_as_spans_raise_error() -> None:

@@ -54,6 +54,11 @@ def _listed(name: str, references: Sequence[_References], predictions: Sequence[
                 f"{name} needs a list of references for each example, got the string {listed!r} for example {i}. Write "
                 f"[{listed!r}]."
             )
+        if not isinstance(given[i], str) and any(isinstance(one, str) for one in listed):
+            raise DataError(
+                f"{name} needs references that are sequences of symbols as the prediction {given[i]!r:.60} is, got "
+                f"strings: {listed!r:.60} for example {i}. Write [{listed!r:.60}] if they are the symbols of one."
+            )
     return right, given
 
 
@@ -79,7 +84,7 @@ def word_error(references: Sequence[_References], predictions: Sequence[_Symbols
     """The fraction of predictions that are not one of their references.
 
     Args:
-        references: the reference of each prediction, or several that are all correct.
+        references: a list for each prediction, with its reference or several that are all correct.
         predictions: the predicted sequences of symbols.
     """
     return WORD_ERROR(references, predictions)
@@ -89,7 +94,7 @@ def symbol_error(references: Sequence[_References], predictions: Sequence[_Symbo
     """Edits to the nearest references divided by their length.
 
     Args:
-        references: the reference of each prediction, or several; the nearest counts.
+        references: a list for each prediction, with its reference or several; the nearest counts.
         predictions: the predicted sequences of symbols.
     """
     return SYMBOL_ERROR(references, predictions)

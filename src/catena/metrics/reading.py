@@ -30,6 +30,7 @@ import numpy as np
 import regex
 from jaxtyping import Float
 
+from catena.errors import DataError
 from catena.metrics.measure import Metric, MetricValue, as_pairs, mean_score, mean_statistics
 
 SquadVersion = Literal["1.1", "2.0"]
@@ -113,6 +114,12 @@ def _measure(
 ) -> Metric:
     def statistics(references: Sequence[References], predictions: Sequence[str | None]) -> np.ndarray:
         gold, given = as_pairs(name, references, predictions)
+        for i, wanted in enumerate(gold):
+            if isinstance(wanted, str):  # its characters would be taken for answers
+                raise DataError(
+                    f"references must have a list of answers for each question, got {wanted!r:.60} for question {i}. "
+                    f"Write [{wanted!r:.60}]."
+                )
         pairs = zip(gold, given, strict=True)
         return mean_statistics([_score_question(compare, wanted, text, version, unit) for wanted, text in pairs])
 

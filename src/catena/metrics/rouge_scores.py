@@ -54,6 +54,8 @@ def rouge(name: str, reference: str, prediction: str) -> float:
     if name == "rouge_l":
         shared, n, m = common_subsequence(wanted, given), len(wanted), len(given)
     else:
+        if regex.fullmatch(r"rouge_[1-9]", name) is None:
+            raise DataError(f"name must be rouge_1, rouge_2 or rouge_l, got {name!r}. Choose one of them.")
         order = int(name[-1])
         left, right = _ngrams(wanted, order), _ngrams(given, order)
         shared, n, m = (left & right).total(), left.total(), right.total()

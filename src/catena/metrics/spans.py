@@ -185,7 +185,12 @@ def spans_of_tags(
         mode: "conlleval" or "strict".
         scheme: the scheme of the strict mode.
     """
-    return [conll_spans(tags) if mode == "conlleval" else strict_spans(tags, scheme) for tags in sentences]
+    found = []
+    for i, tags in enumerate(sentences):
+        if isinstance(tags, str):  # its characters would be taken for tags
+            raise DataError(f"sentence {i} must be a list of tags, got {tags!r:.60}. Pass a list of sentences: [tags].")
+        found.append(conll_spans(tags) if mode == "conlleval" else strict_spans(tags, scheme))
+    return found
 
 
 @dataclass(frozen=True)

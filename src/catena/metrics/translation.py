@@ -100,6 +100,8 @@ def _matches(given: list[Counter[str]], wanted: list[Counter[str]]) -> list[int]
 def _statistics(
     count: Callable[..., Any], title: str, references: Sequence[str | Sequence[str]], predictions: Sequence[str]
 ) -> np.ndarray:
+    if isinstance(references, str) or isinstance(predictions, str):
+        raise DataError(f"{title} needs lists of texts, got one text. Put the reference and the prediction in lists.")
     right, given = as_pairs(title, references, predictions)
     several = [(one,) if isinstance(one, str) or not isinstance(one, list | tuple) else tuple(one) for one in right]
     texts = [*((f"reference {i}", text) for i, own in enumerate(several) for text in own or (None,))]
