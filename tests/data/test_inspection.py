@@ -4,8 +4,10 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from catena.data.audio import write_wav
 from catena.data.findings import Finding
 from catena.data.inspection import FileReport, Report, inspect
 from catena.data.label_findings import LabelTroubles
@@ -480,3 +482,26 @@ def test_equal_numbers_as_labels_are_reported() -> None:
         troubles.add(i, f"a text {i}", [label])
     finding = found(tuple(troubles.findings(multilabel=False, splits=False)), "similar-labels")
     assert finding.message == "the labels '1' and '1.0' are the same number"
+
+
+def test_folders_of_pictures_and_sounds_are_inspected_as_they_are_read(tmp_path: Path) -> None:
+    """Their files were looked for texts, and the inspection said that training would fail."""
+    image = pytest.importorskip("PIL.Image")
+    pytest.importorskip("soundfile")
+    for label, value in (("dark", 10), ("light", 240)):
+        (tmp_path / "pictures" / label).mkdir(parents=True)
+        (tmp_path / "sounds" / label).mkdir(parents=True)
+        for i in range(6):
+            image.new("L", (9, 9), value + i).save(tmp_path / "pictures" / label / f"{i}.png")
+            write_wav(tmp_path / "sounds" / label / f"{i}.wav", np.full(800, value / 300, np.float32), 8000)
+    (tmp_path / "pictures" / "dark" / "x.png").write_bytes(b"\x89PNG\r\n\x1a\n damaged")
+    (tmp_path / "sounds" / "dark" / "x.wav").write_bytes(b"RIFF damaged")
+    for kind in ("pictures", "sounds"):
+        (report,) = inspect([tmp_path / kind]).files
+        assert (report.task, report.n_read, report.n_examples) == ("classify", 13, 12)
+        assert report.labels == {"dark": 6, "light": 6}
+        assert report.is_usable
+        dropped = found(report.findings, "dropped")
+        assert (dropped.count, "x." in dropped.message) == (1, True)
+    (report,) = inspect([tmp_path / "sounds"], task="lm").files
+    assert (report.task, report.n_examples, report.labels, report.is_usable) == ("lm", 12, {}, True)

@@ -31,13 +31,16 @@ from catena.data.findings import (
 )
 from catena.data.formats import text_format
 from catena.data.label_findings import LabelTroubles
+from catena.data.media import decode_images, decode_sounds, list_files, list_labeled_files
+from catena.data.media_config import ImageConfig
+from catena.data.media_files import common_kind
 from catena.data.quantities import find_style, parse_number
 from catena.data.readers import brackets, conllu
 from catena.data.readers.format_rules import slash_rule
 from catena.data.readers.questions import QuestionCounter, read_questions
 from catena.data.readers.sample import UNKNOWN, take_sample
 from catena.data.readers.vectors import read_vectors
-from catena.data.reading import LONGEST_DOCUMENT, ReadCounter
+from catena.data.reading import LONGEST_DOCUMENT, NOT_DECODED, ReadCounter
 from catena.data.records import RecordFile, no_value, open_records, read_pairs, read_texts
 from catena.data.roles import COMPOSED, ITEMS, LABEL, MISSING, TEXT, TITLE, ColumnChoice, Role
 from catena.data.splits import find_split_column
@@ -53,6 +56,9 @@ _MAX_NETWORK_LENGTH = 1000
 """The same for texts that are classified by networks."""
 _ONE_SENTENCE = 100
 """Number of words of a column file above which they are probably not a single sentence."""
+_MEDIA = ("pictures", "sounds")
+_SOUND_RATE = 8000
+"""The sampling rate in Hz at which sounds are decoded to find damaged ones."""
 _NO_LINES = ("parquet", "datasets", "xlsx", "folders")
 _TEXT_TASKS = ("lm", "embed")
 _PAIR_TASKS = ("translate", "transduce")
@@ -123,6 +129,8 @@ class Examination:
             found = DetectedFormat(self.settings.format, "the format was set", {}, found.task)
         if self.settings.target is not None and self.task is None:
             found = DetectedFormat(found.format, "sources, with their targets in another file", {}, "translate")
+        if self.task == "lm" and self.path.is_dir() and common_kind(list_files(self.path)) == "sound":
+            found = DetectedFormat("sounds", "a folder of sounds", task="lm")
         self.detected = found
         self.task = self.task or ("classify" if "label" in self.settings.columns else found.task)
         if not found.is_known:
@@ -171,14 +179,16 @@ class Examination:
         limit = self.settings.max_length or _MAX_LENGTH.get(self.task or "")
         noted = _MAX_NETWORK_LENGTH if self.task == "classify" and not self.settings.max_length else limit
         self.n_examples, long = 0, Lines()
-        for seen in readers.get(self.task or "", self._rows)():
+        is_media = self.path.is_dir() and self.detected.format in _MEDIA
+        for seen in self._media() if is_media else readers.get(self.task or "", self._rows)():
             if limit and noted and self.is_train and self._is_longer(seen.text, noted):
                 if self._is_longer(seen.text, limit):
                     self.counter.drop(f"longer than max_length={limit}", self._place(seen.line), seen.text)
                     continue
                 long.add(seen.line)
             self.n_examples += 1
-            self._add(seen)
+            if not is_media:
+                self._add(seen)
         message = f"[a text is|# texts are] longer than max_length={noted}, which networks drop or cut (--too-long)"
         self.findings += long.finding("long-text", "note", message)
 
@@ -208,6 +218,21 @@ class Examination:
                 self.labels.first_line.setdefault(label, seen.line)
         if self.detected.format in _NO_LINES:
             self.troubles.add(seen.line, seen.text)
+
+    def _media(self) -> Iterator[_Seen]:
+        """The pictures or sounds of a folder. All are decoded, because damaged ones are dropped."""
+        is_labeled = self.task == "classify"
+        files = list_labeled_files(self.path) if is_labeled else []
+        paths = [file.path for file in files] if is_labeled else list_files(self.path)
+        if self.detected.format == "pictures":
+            decoded = decode_images(paths, ImageConfig(height=8, width=8), self.counter).files
+        else:
+            decoded = decode_sounds(paths, _SOUND_RATE, self.counter, max_seconds=None).files
+        self.label_kind = "labels" if is_labeled else ""
+        for i in decoded.tolist():
+            if is_labeled:
+                self.labels.add(i + 1, "", files[i].labels)
+            yield _Seen(i + 1, "")
 
     def _given(self, *roles: str) -> dict[str, str]:
         """The columns of these roles that the user sets."""
@@ -473,7 +498,11 @@ class Examination:
 
     def _dropped_findings(self) -> Iterator[Finding]:
         by_reason: dict[str, Lines] = {}
-        for dropped in self.counter.dropped:
+        damaged = [dropped for dropped in self.counter.dropped if dropped.reason == NOT_DECODED]
+        if damaged:
+            first = damaged[0].text.removesuffix(".")
+            yield Finding("dropped", "warning", f"{len(damaged):,} dropped, {NOT_DECODED}; {first}", len(damaged))
+        for dropped in (one for one in self.counter.dropped if one.reason != NOT_DECODED):
             by_reason.setdefault(dropped.reason, Lines()).add(dropped.location.line)
         for reason, lines in by_reason.items():
             level: Level = "note" if reason in (no_value(TEXT), "comments") else "warning"
