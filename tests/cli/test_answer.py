@@ -65,10 +65,13 @@ def test_answers_from_a_folder_read_the_best_paragraphs(run: Path, catena: Caten
     (notes / "a.txt").write_text("Ada sells plum jam.\n\nNobody sells rain.\n", encoding="utf-8")
     (notes / "b.txt").write_text("The tower fell in a storm.\n", encoding="utf-8")
     (notes / "c.bin").write_bytes(b"\0\1\2" * 100)
+    (notes / "d.txt").write_bytes("Öl fließt.\n".encode("latin-1"))
     (tmp_path / "questions.txt").write_text("What does Ada sell?\n\nWhen did the tower fall?\n", encoding="utf-8")
     said = catena("answer", run, notes, "--file", "questions.txt", "--k", 1, "--format", "jsonl", "-o", "out.jsonl")
     assert (said.code, said.out) == (0, "")
-    assert "dropped 1 (1 not text)" in said.err
+    assert "dropped 2 (2 not text)" in said.err
+    assert "c.bin" in said.err
+    assert "d.txt:1 is not UTF-8" in said.err, "the file that needs --encoding is named"
     found = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()]
     assert [Path(one["file"]).name for one in found] == ["a.txt", "b.txt"]
     for one in found:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _FOLDER_PARAGRAPHS = 5
 """Number of paragraphs of a folder that are read for a question."""
+_MOST_NAMED = 3
+"""Number of dropped files that are named."""
 
 
 class AnswerCommand(MachineOptions):
@@ -71,6 +73,8 @@ def run(argv: Sequence[str]) -> int:
     paragraphs = read_paragraphs(options.source, counter, encoding=options.encoding)
     if counter.dropped:
         warn("answer", f"{options.source}: {counter.counts(counter.used).sentence('')}")
+        for dropped in counter.dropped[:_MOST_NAMED]:
+            warn("answer", dropped.text)
     write_output(_lines(_answers(task, paragraphs, questions, options), options.format), options.output)
     return 0
 
