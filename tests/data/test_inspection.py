@@ -503,5 +503,9 @@ def test_folders_of_pictures_and_sounds_are_inspected_as_they_are_read(tmp_path:
         assert report.is_usable
         dropped = found(report.findings, "dropped")
         assert (dropped.count, "x." in dropped.message) == (1, True)
+    rows = "".join(f"sounds/{label}/{i}.wav,{label}\n" for i in range(6) for label in ("dark", "light"))
+    (tmp_path / "table.csv").write_text(f"file,label\n{rows}")
+    (report,) = inspect([tmp_path / "table.csv"]).files
+    assert "leak" not in kinds(report), "the name of a file is not a text that contains its label"
     (report,) = inspect([tmp_path / "sounds"], task="lm").files
     assert (report.task, report.n_examples, report.labels, report.is_usable) == ("lm", 12, {}, True)

@@ -211,7 +211,8 @@ class Examination:
         self.texts.add(seen.line, seen.text)
         self.repeats.add(seen.line, seen.text, seen.labels)
         if self.label_kind == "labels":
-            self.labels.add(seen.line, seen.text, seen.labels)
+            is_path = "file" in self.detected.columns  # the name of a file may have its label
+            self.labels.add(seen.line, "" if is_path else seen.text, seen.labels)
         else:
             for label in seen.labels:
                 self.labels.counts[label] += 1

@@ -11,6 +11,7 @@ import pytest
 
 from catena.data.conversations import read_exchanges
 from catena.data.detect import detect_format
+from catena.data.reading import ReadCounter
 
 TEXTS = [
     "shall we meet at noon",
@@ -89,6 +90,15 @@ def test_chat_with_a_message_a_day_is_one_dialogue(name: str, tmp_path: Path) ->
     found = list(read_exchanges(path))
     assert [exchange.responses[0] for exchange in found] == [text for _, _, text in said[1:]]
     assert found[-1].context == tuple(text for _, _, text in said[:-1])
+
+
+@pytest.mark.parametrize("name", ["LINE", "KakaoTalk", "Discord"])
+def test_title_of_an_export_is_not_a_dialogue(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "chat.txt"
+    path.write_text("Chat history with Ben\nSaved yesterday\n\n" + DAYS[name](chat()), encoding="utf-8")
+    counter = ReadCounter()
+    assert len(list(read_exchanges(path, counter=counter))) == 18
+    assert counter.dropped == []
 
 
 def test_notices_about_pictures_are_not_turns(tmp_path: Path) -> None:

@@ -225,7 +225,8 @@ def _blocks(lines: Iterable[tuple[int, str]], kind: str, by_day: bool = True) ->
     for number, line in lines:
         found = _day(line, kind) if by_day and kind in _BY_DAY else None
         if block and found and found != day:
-            yield block
+            if any(_day(line, kind) is not None for _, line in block):  # not only a title
+                yield block
             block = []
         day = found or day
         if line.strip():
@@ -238,11 +239,11 @@ def _blocks(lines: Iterable[tuple[int, str]], kind: str, by_day: bool = True) ->
 
 
 def _day(line: str, kind: str) -> str | None:
-    """The day of the message that begins in a line, if the line has one."""
+    """The day of the message that begins in a line, empty if it is not written there; None for other lines."""
     if kind == "timed" and _DAY.fullmatch(line):
         return line
     match = _STAMP.fullmatch(line) if kind == "whatsapp" else _head(line) if kind == "headed" else _timed(line)
-    return match["day"] if match is not None else None
+    return match["day"] or "" if match is not None else None
 
 
 def _parse(block: _Block, kind: str) -> _Parsed:
