@@ -48,6 +48,18 @@ def test_time_is_kept_only_for_what_training_again_needs() -> None:
     assert budget(network(200)).for_training_again() == 40.0
 
 
+def test_time_is_kept_for_each_model_that_the_comparison_may_choose() -> None:
+    trials = [replace(counted(8.0), name="slow"), replace(counted(1.0), name="fast", scores={"f1": 0.55})]
+    record = SearchRecord("tag", 100.0, 1000, 200, trials=trials, dev_fraction=0.2)
+    assert record.leader is trials[1]
+    slow, fast = (3.0 + 1.3 * (1.0 + seconds / 0.8) for seconds in (8.0, 1.0))
+    assert Budget(record, True, can_compare=True).for_training_again() == pytest.approx(slow)
+    assert Budget(record, True, can_compare=False).for_training_again() == pytest.approx(fast)
+    for name in ("slow", "fast"):
+        record.trials.append(replace(counted(1.0), name=f"{name}-part1", varies=name, part=1, scores={"f1": 0.6}))
+    assert Budget(record, True, can_compare=True).for_training_again() == pytest.approx(fast)
+
+
 def test_no_time_is_kept_if_training_again_would_not_fit() -> None:
     assert budget(counted(60.0)).for_training_again() == 0.0
     assert budget(network(300, speed=1.0)).for_training_again() == 0.0

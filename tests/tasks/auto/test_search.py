@@ -43,7 +43,9 @@ class Script:
     """Candidates whose best step is in the middle of their training."""
     jobs: list[Job] = field(default_factory=list)
     now: float = 0.0
-    """The clock, which half the time of each training moves, because two workers train at the same time."""
+    """The clock."""
+    clock_rate: ClassVar[float] = 0.5
+    """The part of the time of each training by which it moves, because two workers train at the same time."""
 
     def __call__(self, job: Job) -> Outcome | DataSize:
         self.jobs.append(job)
@@ -55,7 +57,7 @@ class Script:
         name = job.folder.name
         before = [one.seconds for one in self.slices(name)[:-1]]
         seconds = min(job.seconds, self.lasts.get(name, job.seconds))
-        self.now += (seconds - max(before, default=0.0)) / 2
+        self.now += (seconds - max(before, default=0.0)) * self.clock_rate
         if name not in self.scores and name != "again":
             return Outcome("failed", lines=("It diverged.",))
         job.folder.mkdir(parents=True, exist_ok=True)
@@ -381,6 +383,19 @@ def test_time_that_training_again_does_not_need_is_used(tmp_path: Path, monkeypa
     run(tmp_path / "run")
     assert not script.slices("again")
     assert max(job.seconds for job in script.slices("tfidf")) > 800
+
+
+def test_time_for_training_again_is_kept_while_the_last_candidates_are_trained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """How long the best candidate needs is known only when it has converged, among the last candidates."""
+    script = use(monkeypatch, Script({"tfidf": 0.9, "cnn": 0.5}, DataSize(1000, 0, 5000), counted={"tfidf"}))
+    script.lasts, script.evaluation = {"tfidf": 200.0}, 1.0
+    monkeypatch.setattr(Script, "clock_rate", 1.0)
+    run(tmp_path / "run", machine={"threads": 1})
+    record = read_record(tmp_path / "run")
+    assert record is not None
+    assert record.refit
 
 
 def test_idle_workers_train_variations_of_a_converged_leader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

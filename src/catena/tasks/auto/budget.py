@@ -61,16 +61,25 @@ class Budget:
         return max(_RESERVE * self.record.seconds, min(scoring, _MAX_RESERVE * self.record.seconds))
 
     def for_training_again(self) -> float:
-        """Seconds that are kept for training the best candidate again on train and dev; 0 if it needs more."""
-        most, leader = _REFIT * self.record.seconds, self.record.leader
-        is_large = self.record.dev_fraction > LARGE_DEV
-        if not self.can_refit or (leader is not None and leader.is_network and not is_large):
-            return 0.0
+        """Seconds that are kept for training the best candidate again on train and dev; 0 if it needs more.
+
+        Before candidates are compared on further dev sets, any model without gradient steps among them may win.
+        """
+        leader = self.record.leader
         if leader is None:
-            return most if is_large else 0.0
-        needed = _SAFETY * (leader.overhead + self._seconds_of(leader, self._steps_wanted(leader)))
-        wanted = needed * self._longer(leader)
-        least = needed * _ENOUGH if leader.is_network else needed / _SAFETY
+            is_large = self.record.dev_fraction > LARGE_DEV
+            return _REFIT * self.record.seconds if self.can_refit and is_large else 0.0
+        others = self.record.finalists() if self.can_compare and not self.record.mean_ranks() else []
+        return max(self._again(trial) for trial in [leader, *others] if trial is leader or not trial.is_network)
+
+    def _again(self, trial: Trial) -> float:
+        """Seconds that are kept for training one candidate again."""
+        most, is_large = _REFIT * self.record.seconds, self.record.dev_fraction > LARGE_DEV
+        if not self.can_refit or (trial.is_network and not is_large):
+            return 0.0
+        needed = _SAFETY * (trial.overhead + self._seconds_of(trial, self._steps_wanted(trial)))
+        wanted = needed * self._longer(trial)
+        least = needed * _ENOUGH if trial.is_network else needed / _SAFETY
         late = _LATE * self.record.seconds
         return min(most, wanted + late) if least + late <= most else 0.0
 

@@ -224,7 +224,7 @@ class _Search:
         is_set = "train_on_dev" in record.trials[0].values.get("data", {})  # --train-on-dev false: not again
         can_refit = "train_on_dev" in options and record.dev_fraction > 0 and not is_set
         self.budget = Budget(record, can_refit, "dev_part" in options and record.dev_fraction > 0)
-        self.deadline = self._end() - self.budget.for_training_again()
+        self.deadline = self._refit_start()
         self.last_moment = began + record.seconds * (1 + _GRACE)
         self.first_moment = max(self.last_moment, time.monotonic()) + max(record.seconds, _FIRST)
         self.interrupted = self.is_late = False
@@ -240,12 +240,11 @@ class _Search:
                 self._train(
                     [self._slice(trial, self._limit(trial, total, left)) for trial in self._best(n)], interruption
                 )
-            self.deadline = self._end() - self.budget.for_training_again() - self.budget.for_comparing()
-            self._finish(interruption)
-            self.deadline = self._end() - self.budget.for_training_again()
+            self._finish(interruption, lambda: self._refit_start() - self.budget.for_comparing())
+            self.deadline = self._refit_start()
             self._compare(interruption)
             if not self.record.mean_ranks():  # time that was kept for comparing
-                self._finish(interruption)
+                self._finish(interruption, self._refit_start)
             self.deadline = self._end()
             self._use_the_rest(interruption)
             self.interrupted = interruption.requested
@@ -259,6 +258,10 @@ class _Search:
     def _end(self) -> float:
         """When the best model must be ready for scoring the test set."""
         return self.began + self.record.seconds - self.budget.for_test()
+
+    def _refit_start(self) -> float:
+        """When the training of the best candidate on train and dev must begin."""
+        return self._end() - self.budget.for_training_again()
 
     def _left(self) -> float:
         return self.deadline - time.monotonic()
@@ -280,12 +283,16 @@ class _Search:
         command, has_rate = self.record.command, trial.is_network
         return trial, Slice(self.record.task, values, folder, seconds, steps, n, command, kept, has_rate)
 
-    def _finish(self, interruption: Interruption) -> None:
-        """Train variations of the best candidate, then the last candidates until the time is over."""
-        n_workers = len(self.workers)
+    def _finish(self, interruption: Interruption, deadline: Callable[[], float]) -> None:
+        """Train variations of the best candidate, then the last candidates until the time is over.
+
+        The deadline changes with the best candidate, since what its training on all data needs is kept.
+        """
+        n_workers, self.deadline = len(self.workers), deadline()
         if self._best(1):
             self._train(self._variations(n_workers, _VARYING * self._left()), interruption)
         for _ in range(_ROUNDS):
+            self.deadline = deadline()
             jobs = [job for trial in self._best(n_workers) if (job := self._last_slice(trial)) is not None]
             if len(jobs) < n_workers:
                 jobs += self._variations(n_workers - len(jobs), self._left())
@@ -365,7 +372,7 @@ class _Search:
         if steps:
             self._refit(leader, steps, interruption)
         else:
-            self._finish(interruption)
+            self._finish(interruption, self._end)
 
     def _refit(self, leader: Trial, steps: int, interruption: Interruption) -> None:
         """Train the best candidate again, from scratch on train and dev."""
