@@ -76,14 +76,14 @@ SETTINGS = {
     "hidden": Setting(
         {
             **CARTPOLE,
-            "steps": 151_000,
+            "steps": 31_000,
+            "epoch_steps": 1_000,
             "network": "recurrent",
             "target": "average",
             "train_every": 4,
             "batch_size": 32,
-            "epsilon_steps": 15_000,
             "stop_at": 490.0,
-            "settings": {**WITHOUT_VELOCITIES, "model.network.cell": "gru", "model.network.length": 24},
+            "settings": {**WITHOUT_VELOCITIES, "model.normalize": True, "training.schedule": "linear"},
         },
         400,
     ),

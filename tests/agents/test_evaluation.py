@@ -13,7 +13,7 @@ from catena.agents.collector import Collector, generator_tensor, restore_generat
 from catena.agents.config import DenseQConfig, EnvironmentConfig, ExplorationConfig, RecurrentQConfig
 from catena.agents.environment import PlayEnvironment, episode_seed, make_environment
 from catena.agents.evaluation import Episode, PlayEvaluation, play_episodes
-from catena.agents.network import build_q_network
+from catena.agents.network import RecurrentQNetwork, build_q_network
 from catena.agents.policy import NetworkPolicy, Policy, TablePolicy
 from catena.agents.spaces import ObservationFormat
 from tests.agents.tiny import GOAL, Chain, Grid, N
@@ -54,7 +54,9 @@ def test_policy_step_equals_network_on_whole_episode(kind: str) -> None:
     found = np.stack([policy.q_values(o) for o in observations])
     with torch.no_grad():
         if kind == "recurrent":
-            wanted = policy.network(torch.from_numpy(observations).transpose(0, 1)).transpose(0, 1)
+            last = np.concatenate((np.full((1, 2), -1), found.argmax(-1)[:-1])).T  # the best action is the default
+            wanted = policy.network(torch.from_numpy(observations).transpose(0, 1), torch.from_numpy(last))
+            wanted = wanted.transpose(0, 1)
         else:
             padded = np.concatenate([observations[:1]] * (policy.frames - 1) + [observations])
             stacked = [padded[t : t + policy.frames].swapaxes(0, 1) for t in range(7)]
@@ -144,6 +146,29 @@ def test_policy_with_memory_reads_every_observation_even_when_exploring() -> Non
     for _ in range(50):
         playing.step()
     assert policy.read == 50
+
+
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+def test_memory_of_collected_steps_continues_the_episode(cell: Any) -> None:
+    """From stored states, the network computes what it computes from the start of the episode."""
+    torch.manual_seed(4)
+    network = build_q_network(RecurrentQConfig(sizes=(8,), d=6, cell=cell, n_layers=2), VECTOR, 2)
+    assert isinstance(network, RecurrentQNetwork)
+    exploration = ExplorationConfig(epsilon_start=0.5, epsilon_end=0.5)
+    playing = collector(NetworkPolicy(network), cartpole(), exploration=exploration)
+    steps = [playing.step() for _ in range(150)]
+    starts = [i for i, step in enumerate(steps) if step.begins]
+    assert len(starts) > 2
+    for start, end in itertools.pairwise(starts):
+        episode = steps[start:end]
+        seen = torch.from_numpy(np.stack([step.observation for step in episode]))[None]
+        last = torch.tensor([[-1, *(step.action for step in episode[:-1])]])
+        with torch.no_grad():
+            wanted = network(seen, last)
+            assert not torch.allclose(wanted, network(seen), atol=1e-3), "the last action matters"
+            for t, step in enumerate(episode):
+                state = network.unpack(torch.from_numpy(step.memory))
+                assert torch.allclose(network(seen[:, t:], last[:, t:], state), wanted[:, t:], atol=1e-6)
 
 
 def test_collected_steps_join_up_and_end_with_the_episode() -> None:

@@ -251,10 +251,11 @@ def test_loss_of_steps_equals_loop(double: bool, target: str) -> None:
     assert found == pytest.approx(sum(losses) / 6, rel=1e-5)
 
 
+@pytest.mark.parametrize("stored", [False, True], ids=["zero", "stored"])
 @pytest.mark.parametrize("double", [False, True])
 @pytest.mark.parametrize("target", ["copy", "none"])
-def test_loss_of_sequences_equals_loop(double: bool, target: str) -> None:
-    settings = {"model.network.d": 5}
+def test_loss_of_sequences_equals_loop(double: bool, target: str, stored: bool) -> None:
+    settings = {"model.network.d": 5, "model.network.stored_state": stored, "model.network.last_action": stored}
     agent = make_dqn(network="recurrent", double=double, target=target, discount=0.9, settings=settings)
     task, rng = make_task(agent), np.random.default_rng(0)
     assert isinstance(task, DQNTask)
@@ -262,13 +263,16 @@ def test_loss_of_sequences_equals_loop(double: bool, target: str) -> None:
     observations = rng.normal(size=(4, 6, 4)).astype(np.float32)
     actions, terminated, mask = rng.integers(2, size=(4, 5)), rng.random((4, 5)) < 0.3, rng.random((4, 5)) < 0.6
     rewards = rng.normal(size=(4, 5)).astype(np.float32)
-    online, valued = values(task.network, observations), values(other, observations)
+    given: tuple[np.ndarray, ...] = ()
+    if stored:
+        given = rng.integers(-1, 2, size=(4, 6)), rng.normal(size=(4, 10)).astype(np.float32)
+    online, valued = values(task.network, observations, *given), values(other, observations, *given)
     losses = []
     for i, t in zip(*np.nonzero(mask), strict=True):
         chosen_by = online[i][t + 1] if double else None
         y = oracle.target(float(rewards[i, t]), bool(terminated[i, t]), valued[i][t + 1], 0.9, chosen_by)
         losses.append(oracle.huber(y - online[i][t][actions[i, t]]))
-    found = task.loss((Sequences(observations, actions, rewards, terminated, mask), 1)).total.item()
+    found = task.loss((Sequences(observations, actions, rewards, terminated, mask, *given), 1)).total.item()
     assert found == pytest.approx(sum(losses) / len(losses), rel=1e-5)
 
 
@@ -282,9 +286,38 @@ def _separate(task: DQNTask) -> torch.nn.Module:
     return task.target
 
 
-def values(network: torch.nn.Module, observations: np.ndarray) -> Any:
+def values(network: torch.nn.Module, observations: np.ndarray, *given: np.ndarray) -> Any:
+    """The values of observations; of sequences also with the last actions, and with h and c of an LSTM before them."""
     with torch.no_grad():
-        return network(torch.from_numpy(observations)).tolist()
+        if not given:
+            return network(torch.from_numpy(observations)).tolist()
+        last, memory = (torch.from_numpy(array) for array in given)
+        return network(torch.from_numpy(observations), last, ((memory[:, :5], memory[:, 5:]),)).tolist()
+
+
+@pytest.mark.parametrize("network", ["dense", "recurrent"])
+def test_observations_are_standardized_by_the_random_steps(network: Any) -> None:
+    settings = {"model.normalize": True, "environment.observe": (0, 2)}
+    task = make_task(make_dqn(network=network, settings=settings))
+    assert isinstance(task, DQNTask)
+    task.before_step(0)
+    task.epoch(1).batch(0)
+    played = task.replay.observations[: task.replay.size]
+    random = played[: len(played) - task.settings.train_every].astype(np.float64)
+    assert task.target is not None
+    for fitted in (task.network, task.target):
+        seen = fitted.input(torch.from_numpy(played), torch.float32).numpy()
+        assert seen == pytest.approx((played - random.mean(0)) / random.std(0), abs=1e-4)
+    before = task.network.input.get_buffer("mean").clone()
+    task.epoch(1).batch(1)
+    assert torch.equal(task.network.input.get_buffer("mean"), before)
+
+
+def test_constant_observations_are_only_centered() -> None:
+    layer = build_q_network(DenseQConfig(), ObservationFormat((2,), "float32"), 3, normalize=True).input
+    layer.fit(np.array([[1.0, 5.0], [3.0, 5.0]], np.float32))
+    seen = layer(torch.tensor([[3.0, 5.0], [1.0, 6.0]]), torch.float32)
+    assert seen.tolist() == [[1.0, 0.0], [-1.0, 1.0]]
 
 
 def test_rewards_are_clipped_in_training_only() -> None:

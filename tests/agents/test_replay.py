@@ -33,7 +33,8 @@ class History:
                 self.episodes.append([time])
             left -= 1
             action, reward, terminated = int(rng.integers(3)), float(rng.integers(9)), left == 0 and rng.random() < 0.5
-            self.buffer.add(action, reward, terminated, np.array(time + 1, np.float32))
+            memory = np.array([time, -time], np.float32)[: self.buffer.memory.shape[1]]
+            self.buffer.add(action, reward, terminated, np.array(time + 1, np.float32), memory)
             self.steps[time] = (action, reward, terminated, time + 1)
             self.episodes[-1].append(time + 1)
             time += 1
@@ -101,11 +102,13 @@ def test_frames_are_the_last_observations_of_the_episode(n: int) -> None:
 
 @pytest.mark.parametrize(("n", "length", "burn_in"), [(12, 4, 3), (400, 4, 3), (400, 3, 0), (400, 1, 9), (400, 20, 2)])
 def test_sequences_equal_episodes(n: int, length: int, burn_in: int) -> None:
-    history = History(ReplayBuffer(50, ()))
+    history = History(ReplayBuffer(50, (), d_memory=2))
     history.play(n)
     batch = history.buffer.sample_sequences(2_000, length, burn_in, np.random.default_rng(3))
     kept = history.kept()
     firsts = set()
+    assert batch.memory is not None
+    assert batch.last_actions is not None
     for row in range(2_000):
         steps = np.flatnonzero(batch.mask[row])
         first, last = steps[0], steps[-1]
@@ -119,6 +122,10 @@ def test_sequences_equal_episodes(n: int, length: int, burn_in: int) -> None:
         played = [o for o in episode[:-1] if o in kept]
         assert first == min(burn_in, played.index(seen[first])), "the burn-in is as long as it can be"
         assert last - first + 1 == min(length, len(played) - played.index(seen[first])), "so are the steps with a loss"
+        assert batch.memory[row].tolist() == [seen[0], -seen[0]], "what was remembered before the first observation"
+        before = [*episode[: at - first][-1:], *seen[: last + 1]]
+        known = [history.steps[o][0] if o in kept else -1 for o in before]
+        assert batch.last_actions[row, : last + 2].tolist() == [-1] * (last + 2 - len(known)) + known
         for t in steps:
             wanted = history.steps[seen[t]]
             assert wanted == (batch.actions[row, t], batch.rewards[row, t], batch.terminated[row, t], seen[t + 1])
@@ -127,13 +134,14 @@ def test_sequences_equal_episodes(n: int, length: int, burn_in: int) -> None:
 
 
 def test_restored_replay_samples_and_continues_the_same() -> None:
-    one, two = ReplayBuffer(50, (2,), "uint8"), ReplayBuffer(50, (2,), "uint8")
+    one, two = (ReplayBuffer(50, (2,), "uint8", d_memory=1) for _ in range(2))
 
     def play(buffer: ReplayBuffer, times: range) -> None:
         for time in times:
             if time % 7 == 0:
                 buffer.begin(np.array([time, 0], np.uint8))
-            buffer.add(time % 3, float(time), time % 7 == 6, np.array([time, 1], np.uint8))
+            memory = np.array([time], np.float32)
+            buffer.add(time % 3, float(time), time % 7 == 6, np.array([time, 1], np.uint8), memory)
 
     for start, end in ((0, 20), (20, 90), (90, 130)):
         play(one, range(start, end))
@@ -148,6 +156,6 @@ def test_restored_replay_samples_and_continues_the_same() -> None:
 
 
 def test_replay_bytes_are_the_size_of_the_arrays() -> None:
-    buffer = ReplayBuffer(100, (84, 84), "uint8")
+    buffer = ReplayBuffer(100, (84, 84), "uint8", d_memory=7)
     size = sum(array.nbytes for array in vars(buffer).values() if isinstance(array, np.ndarray))
-    assert replay_bytes(100, 84 * 84) == size
+    assert replay_bytes(100, 84 * 84, 7) == size

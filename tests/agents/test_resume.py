@@ -33,6 +33,17 @@ KINDS: dict[str, Any] = {
             "model.network.burn_in": 2,
         },
     ),
+    "recurrent-from-zero": lambda: make_dqn(
+        network="recurrent",
+        settings={
+            "model.normalize": True,
+            "model.network.cell": "gru",
+            "model.network.d": 4,
+            "model.network.length": 4,
+            "model.network.stored_state": False,
+            "model.network.last_action": False,
+        },
+    ),
     "image": lambda: make_dqn(
         Pixels,
         network="convolution",

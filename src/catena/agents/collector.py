@@ -27,7 +27,10 @@ _RECENT = 100
 
 
 class CollectedStep(NamedTuple):
-    """One step of training play. ``begins`` is True for the first step of an episode."""
+    """One step of training play. ``begins`` is True for the first step of an episode.
+
+    ``memory`` is what a recurrent agent remembered before the observation.
+    """
 
     begins: bool
     observation: np.ndarray
@@ -35,6 +38,7 @@ class CollectedStep(NamedTuple):
     reward: float
     terminated: bool
     next_observation: np.ndarray
+    memory: np.ndarray | None
 
 
 class Collector:
@@ -92,6 +96,7 @@ class Collector:
         begins = before is None
         if before is None:
             before = self._begin()
+        memory = self.policy.memory()
         action = self._choose(before)
         result = self.environment.step(action)
         self.actions.append(action)
@@ -101,7 +106,7 @@ class Collector:
         if result.ended:
             self.returns.append(self.total)
             self.observation = None
-        return CollectedStep(begins, before, action, result.reward, result.terminated, result.observation)
+        return CollectedStep(begins, before, action, result.reward, result.terminated, result.observation, memory)
 
     def _begin(self) -> np.ndarray:
         observation = self.environment.reset(episode_seed("train", self.episode, self.seed))
@@ -116,7 +121,11 @@ class Collector:
         if explores and not self.policy.has_memory:
             return int(self.rng.integers(self.environment.actions.n))
         best = int(self.policy.act(observation[None])[0])  # a policy with memory reads every observation
-        return int(self.rng.integers(self.environment.actions.n)) if explores else best
+        if not explores:
+            return best
+        action = int(self.rng.integers(self.environment.actions.n))
+        self.policy.took(np.array([action]))
+        return action
 
     # --- saving -------------------------------------------------------------------------------------------------------
 

@@ -92,7 +92,12 @@ class RecurrentQConfig(Config):
     length: int = Field(16, gt=0)
     """Steps of a sequence that have a loss."""
     burn_in: int = Field(8, ge=0)
-    """Steps before them that only compute the recurrent state, which starts at 0."""
+    """Steps before them that only compute the recurrent state."""
+    stored_state: bool = True
+    """Begin each sequence in the state that the agent was in when it played the sequence; false begins it at 0, so that
+    the network never learns in the states that it reaches in long episodes (Kapturowski et al. 2019)."""
+    last_action: bool = True
+    """Whether the network reads the previous action together with each observation."""
 
     @model_validator(mode="after")
     def _same_lengths(self) -> RecurrentQConfig:
@@ -130,6 +135,8 @@ class DQNConfig(Config):
     """A deep Q-network."""
     discount: float = Field(0.99, ge=0, le=1)
     """Discount of the reward of the next step."""
+    normalize: bool = False
+    """Standardize each entry of the observations by its mean and deviation in the random steps before training."""
     double: bool = True
     """Choose the next action by the online network and value it by the target network (van Hasselt et al. 2016)."""
     target: Literal["copy", "average", "none"] = "copy"

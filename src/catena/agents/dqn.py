@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from catena.agents.base import AgentTask, MakeEnvironment, PlayPlan, select_group
 from catena.agents.collector import Collector, generator_tensor, restore_generator
 from catena.agents.config import DQNConfig, PlayConfig, RecurrentQConfig
-from catena.agents.network import QNetwork
+from catena.agents.network import QNetwork, RecurrentQNetwork
 from catena.agents.policy import NetworkPolicy, Policy
 from catena.agents.replay import ReplayBuffer, Sequences, Transitions, replay_bytes
 from catena.agents.targets import gather_actions, q_targets, td_loss
@@ -33,11 +33,15 @@ class DQNTask(AgentTask):
     def __init__(self, config: PlayConfig, make: MakeEnvironment, network: QNetwork) -> None:
         super().__init__(config, make)
         self.network = network
+        self.device = next(network.parameters()).device
         self.settings = cast(DQNConfig, config.model)
         self.target = None if self.settings.target == "none" else copy.deepcopy(network).requires_grad_(False)
         seen, replay = self.environment.observations, self.settings.replay
-        check_replay_fits(replay_bytes(replay.capacity, seen.n_bytes), replay.capacity)
-        self.replay = ReplayBuffer(replay.capacity, seen.shape, seen.dtype, config.environment.frames)
+        self.replay_bytes = replay_bytes(replay.capacity, seen.n_bytes, self._d_memory)
+        check_replay_fits(self.replay_bytes, replay.capacity)
+        self.replay = ReplayBuffer(
+            replay.capacity, seen.shape, seen.dtype, config.environment.frames, d_memory=self._d_memory
+        )
         self.rng = self.randomness.numpy("replay")
         self._collector = self.make_collector(self.policy(), replay.warmup)
 
@@ -48,6 +52,13 @@ class DQNTask(AgentTask):
     @property
     def collector(self) -> Collector:
         return self._collector
+
+    @property
+    def _d_memory(self) -> int:
+        """The size of the recurrent state that is stored with each step; 0 if there is none."""
+        if not isinstance(self.network, RecurrentQNetwork) or not self.settings.network.stored_state:  # type: ignore[union-attr]
+            return 0
+        return self.network.pack(self.network.begin(1)).shape[-1]
 
     def policy(self) -> Policy:
         return NetworkPolicy(self.network, self.config.environment.frames)
@@ -75,6 +86,8 @@ class DQNTask(AgentTask):
         settings, before = self.settings, self.collector.steps
         while self.collector.steps < settings.replay.warmup:
             self._play_step()
+        if settings.normalize and before == 0:
+            self._fit_input()
         for _ in range(settings.train_every):
             self._play_step()
         network, n = settings.network, settings.replay.batch_size
@@ -83,11 +96,18 @@ class DQNTask(AgentTask):
             return self.replay.sample_sequences(n, network.length, network.burn_in, self.rng), played
         return self.replay.sample(n, self.rng), played
 
+    def _fit_input(self) -> None:
+        """Fit the standardization of all networks to the observations of the random steps."""
+        for network in (self.network, self.target):
+            if network is not None and network.input.normalize:
+                network.input.fit(self.replay.observations[: self.replay.size])
+
     def _play_step(self) -> None:
         step = self.collector.step()
         if step.begins:
             self.replay.begin(step.observation)
-        self.replay.add(step.action, step.reward, step.terminated, step.next_observation)
+        memory = step.memory if self.replay.memory.shape[1] else None
+        self.replay.add(step.action, step.reward, step.terminated, step.next_observation, memory)
 
     def describe_batch(self, batch: Batch) -> str:
         return f"{len(batch[0].actions)} steps or sequences"
@@ -108,10 +128,15 @@ class DQNTask(AgentTask):
         return td_loss(q, self._targets(batch, next_q, chosen_by), self.settings.loss)
 
     def _sequence_loss(self, batch: Sequences) -> Tensor:
-        observations = self._to(batch.observations)
-        online = self.network(observations)  # b t+1 a
+        network = cast(RecurrentQNetwork, self.network)
+        given = (
+            self._to(batch.observations),
+            None if batch.last_actions is None else self._to(batch.last_actions),
+            None if batch.memory is None else network.unpack(self._to(batch.memory)),
+        )
+        online = network(*given)  # b t+1 a
         with torch.no_grad():
-            next_q = online[:, 1:] if self.target is None else self.target(observations)[:, 1:]
+            next_q = online[:, 1:] if self.target is None else self.target(*given)[:, 1:]
         chosen_by = online[:, 1:].detach() if self._chooses_apart else None
         q = gather_actions(online[:, :-1], self._to(batch.actions))
         targets = self._targets(batch, next_q, chosen_by)
@@ -130,7 +155,7 @@ class DQNTask(AgentTask):
         )
 
     def _to(self, array: np.ndarray) -> Tensor:
-        return torch.from_numpy(array).to(next(self.network.parameters()).device)
+        return torch.from_numpy(array).to(self.device)
 
     # --- saving -------------------------------------------------------------------------------------------------------
 
@@ -152,8 +177,7 @@ class DQNTask(AgentTask):
         restore_generator(self.rng, tensors["sampling/generator"])
 
     def summary(self) -> list[str]:
-        replay, seen = self.settings.replay, self.environment.observations
-        size = format_bytes(replay_bytes(replay.capacity, seen.n_bytes))
+        replay, size = self.settings.replay, format_bytes(self.replay_bytes)
         return [
             *super().summary(),
             f"replay: {replay.capacity:,} observations, {size} in memory and in each checkpoint",

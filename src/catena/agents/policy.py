@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from catena.agents.network import QNetwork
+from catena.agents.network import QNetwork, RecurrentQNetwork
 
 
 class Policy(ABC):
@@ -34,6 +34,14 @@ class Policy(ABC):
     def act(self, observations: np.ndarray) -> np.ndarray:
         """Read one observation of each episode and return the best actions; the first of several best ones."""
         return self.q_values(observations).argmax(-1)
+
+    def took(self, actions: np.ndarray) -> None:
+        """Report the actions that were taken in each episode, if they are not those that ``act`` returned."""
+        return None
+
+    def memory(self) -> np.ndarray | None:
+        """What a recurrent network remembers, one row for each episode; None for other policies."""
+        return None
 
     def keep(self, rows: np.ndarray) -> None:
         """Forget all episodes except those at ``rows``."""
@@ -74,18 +82,33 @@ class NetworkPolicy(Policy):
         self.has_memory = network.has_memory or frames > 1
         self.state: Any = None
         self.history: np.ndarray | None = None
+        self.last_actions = np.full(0, -1)
+        """The last action of each episode, by default the best one; -1 before the first."""
+        self.device = next(network.parameters()).device
 
     def begin(self, n: int) -> None:
-        with torch.no_grad():
+        with torch.inference_mode():
             self.state = self.network.begin(n)
         self.history = None
+        self.last_actions = np.full(n, -1)
 
     def q_values(self, observations: np.ndarray) -> np.ndarray:
-        device = next(self.network.parameters()).device
-        seen = torch.from_numpy(self._with_history(observations)).to(device)
-        with torch.no_grad():
-            q, self.state = self.network.step(seen, self.state)
-        return q.cpu().numpy()
+        seen = torch.from_numpy(self._with_history(observations)).to(self.device)
+        last = torch.from_numpy(self.last_actions).to(self.device)
+        with torch.inference_mode():
+            q, self.state = self.network.step(seen, last, self.state)
+        values = q.cpu().numpy()
+        self.last_actions = values.argmax(-1)
+        return values
+
+    def took(self, actions: np.ndarray) -> None:
+        self.last_actions = np.array(actions)
+
+    def memory(self) -> np.ndarray | None:
+        if not isinstance(self.network, RecurrentQNetwork):
+            return None
+        with torch.inference_mode():
+            return self.network.pack(self.state).float().cpu().numpy()
 
     def _with_history(self, observations: np.ndarray) -> np.ndarray:
         """The last frames of each episode, oldest first; the first observation is repeated."""
@@ -98,6 +121,7 @@ class NetworkPolicy(Policy):
         return self.history
 
     def keep(self, rows: np.ndarray) -> None:
+        self.last_actions = self.last_actions[rows]
         if self.history is not None:
             self.history = self.history[rows]
         if self.state is not None:
@@ -107,6 +131,7 @@ class NetworkPolicy(Policy):
     def tensors(self) -> dict[str, Tensor]:
         layers = enumerate(self.state or ())
         found = {f"state/{i}/{j}": part for i, layer in layers for j, part in enumerate(layer)}
+        found["last_actions"] = torch.from_numpy(self.last_actions)
         return found if self.history is None else {**found, "history": torch.from_numpy(self.history)}
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
@@ -115,4 +140,5 @@ class NetworkPolicy(Policy):
             tuple(tensors[f"state/{i}/{j}"].to(part.device) for j, part in enumerate(layer))
             for i, layer in enumerate(self.state)
         )
+        self.last_actions = tensors["last_actions"].numpy()
         self.history = tensors["history"].numpy() if "history" in tensors else None

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from catena.errors import DataError
 
-_FIELDS = ("observations", "actions", "rewards", "terminated", "has_action", "is_start")
+_FIELDS = ("observations", "actions", "rewards", "terminated", "has_action", "is_start", "memory")
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,15 @@ class Sequences:
 
     ``observations`` has one more step than the other arrays, the next observation of the last step. ``mask`` is True
     for steps that have a loss; it excludes the burn-in and what follows the end of the episode.
+
+    Args:
+        observations: the observations.
+        actions: the action taken in each.
+        rewards: the reward of each step.
+        terminated: whether the episode terminated with the step.
+        mask: the steps with a loss.
+        last_actions: the action before each observation; -1 at the beginning of an episode, or if it was overwritten.
+        memory: what the agent remembered before the first observation; None if the replay does not store it.
     """
 
     observations: np.ndarray
@@ -49,6 +58,8 @@ class Sequences:
     rewards: np.ndarray
     terminated: np.ndarray
     mask: np.ndarray
+    last_actions: np.ndarray | None = None
+    memory: np.ndarray | None = None
 
 
 class ReplayBuffer:
@@ -60,11 +71,14 @@ class ReplayBuffer:
         dtype: the type in which observations are stored.
         frames: the number of last observations in a sampled observation. Before the start of an episode, its first
             observation is repeated.
+        d_memory: size of what a recurrent agent remembers, which is stored with each step; 0 stores nothing.
 
     Writing costs O(1), sampling O(1) for each step. Memory: see :func:`replay_bytes`.
     """
 
-    def __init__(self, capacity: int, shape: tuple[int, ...], dtype: str = "float32", frames: int = 1) -> None:
+    def __init__(
+        self, capacity: int, shape: tuple[int, ...], dtype: str = "float32", frames: int = 1, d_memory: int = 0
+    ) -> None:
         self.capacity, self.frames = capacity, frames
         self.observations = np.zeros((capacity, *shape), dtype)
         self.actions = np.zeros(capacity, np.int64)
@@ -72,6 +86,8 @@ class ReplayBuffer:
         self.terminated = np.zeros(capacity, np.bool_)
         self.has_action = np.zeros(capacity, np.bool_)
         self.is_start = np.zeros(capacity, np.bool_)
+        self.memory = np.zeros((capacity, d_memory), np.float32)
+        """What the agent remembered before the observation of the slot."""
         self.position = 0
         """The slot that is written next; if the ring is full, the oldest one."""
         self.size = 0
@@ -88,9 +104,26 @@ class ReplayBuffer:
         """Store the first observation of an episode."""
         self._write(observation, is_start=True)
 
-    def add(self, action: int, reward: float, terminated: bool, observation: np.ndarray) -> None:
-        """Store the action taken in the newest observation, and the observation that followed."""
+    def add(
+        self,
+        action: int,
+        reward: float,
+        terminated: bool,
+        observation: np.ndarray,
+        memory: np.ndarray | None = None,
+    ) -> None:
+        """Store the action taken in the newest observation, and the observation that followed.
+
+        Args:
+            action: the action.
+            reward: its reward.
+            terminated: whether the episode terminated.
+            observation: the observation that followed.
+            memory: what the agent remembered before the newest observation.
+        """
         newest = (self.position - 1) % self.capacity
+        if memory is not None:
+            self.memory[newest] = memory
         self.actions[newest] = action
         self.rewards[newest] = reward
         self.terminated[newest] = terminated
@@ -165,8 +198,19 @@ class ReplayBuffer:
         since = (time >= back[:, None]) & (time < back[:, None] + length)
         known = np.logical_and.accumulate(self.has_action[here], axis=1)  # ends before the final or newest slot
         return Sequences(
-            self.observations[slots], self.actions[here], self.rewards[here], self.terminated[here], since & known
+            self.observations[slots],
+            self.actions[here],
+            self.rewards[here],
+            self.terminated[here],
+            since & known,
+            self._last_actions(slots),
+            self.memory[slots[:, 0]] if self.memory.shape[1] else None,
         )
+
+    def _last_actions(self, slots: np.ndarray) -> np.ndarray:
+        """The action before each slot; -1 if the slot begins an episode, or if the one before it was overwritten."""
+        known = ~self.is_start[slots] & (self._n_older(slots) > 0)
+        return np.where(known, self.actions[(slots - 1) % self.capacity], -1)
 
     def _steps_back(self, slots: np.ndarray, most: int) -> np.ndarray:
         """How many steps, up to ``most``, lie before each slot in its episode and are still in the ring."""
@@ -189,6 +233,6 @@ class ReplayBuffer:
             getattr(self, name)[: self.size] = tensors[name].numpy()
 
 
-def replay_bytes(capacity: int, observation_bytes: int) -> int:
-    """The memory of a replay buffer: an observation, an action, a reward and three flags for each slot."""
-    return capacity * (observation_bytes + 8 + 4 + 3)
+def replay_bytes(capacity: int, observation_bytes: int, d_memory: int = 0) -> int:
+    """The memory of a replay buffer: an observation, an action, a reward, three flags and floats for each slot."""
+    return capacity * (observation_bytes + 8 + 4 + 3 + 4 * d_memory)

@@ -48,7 +48,8 @@ def build_model(
     """The Q-function that a config describes, with weights that depend only on the seed."""
     if isinstance(config.model, DQNConfig):
         Randomness(config.seed).seed_torch("weights")
-        return build_q_network(config.model.network, observations, actions.n, config.environment.frames)
+        frames, normalize = config.environment.frames, config.model.normalize
+        return build_q_network(config.model.network, observations, actions.n, frames, normalize)
     if not observations.n_states:
         raise ConfigError(
             f"model.kind must be 'dqn' for {name}, whose observations are not a finite number of states, got 'table'. "

@@ -1,7 +1,7 @@
 """What an agent sees and does: observations as arrays of one shape and type, actions as indices from 0.
 
-Values are stored in their own type, which is small for images, and converted by the network that reads them. Nothing is
-normalized, except that unsigned bytes are divided by 255.
+Values are stored in their own type, which is small for images, and converted by the network that reads them, which
+divides unsigned bytes by 255.
 
 Tested in tests/agents/test_environment.py and tests/agents/test_targets.py.
 """
