@@ -12,8 +12,8 @@ from catena.errors import DataError
 from catena.metrics.classification import accuracy, f1
 from catena.metrics.edits import symbol_error, word_error
 from catena.metrics.reading import answer_f1, answer_report, exact_match
+from catena.metrics.rouge_scores import rouge
 from catena.metrics.spans import F1, spans_of_tags
-from catena.metrics.summary import rouge
 from catena.metrics.translation import bleu, chrf, ter
 
 TENSORS = """
