@@ -114,18 +114,10 @@ def columns_rule(sample: Sample) -> DetectedFormat | None:
     if first is not None:
         why = f"{sample.path} has {first} tags in its first column and words in its last. Pass --text-column "
         return DetectedFormat("columns", f"{why}{width - 1} --tags-column 0.", {"separator": separator})
-    if len(tags) == 1 and (others := _tag_columns(good, word)):
-        why = f"{sample.path} has the same tag, {next(iter(tags))!r}, in the last column of every row, and tags in "
-        why += f"column {others[0]}. Pass --tags-column {others[0]}."
-        return DetectedFormat(
-            "columns", why, {"separator": separator}, columns={"tag": ColumnChoice((str(others[0]),))}
-        )
-    if scheme is None and (others := _tag_columns(good, word)) and _are_lemmas(good, word):
-        why = f"{sample.path} has lemmas in the last column and tags in column {others[0]}. Pass --tags-column "
-        why += f"{others[0]} to learn the tags, or --tags-column {width - 1} to learn the lemmas."
-        return DetectedFormat(
-            "columns", why, {"separator": separator}, columns={"tag": ColumnChoice((str(others[0]),))}
-        )
+    if (other := _other_tags(good, word, tags, scheme)) is not None:
+        column, why = other
+        columns = {"tag": ColumnChoice((str(column),))}
+        return DetectedFormat("columns", f"{sample.path} has {why}", {"separator": separator}, columns=columns)
     kind = f"{scheme} tags" if scheme else f"{len(tags)} different tags"
     parted = ", and blank lines separate the sentences" if breaks else ""
     numbers = "the first has the number of the word and " if word else ""
@@ -171,6 +163,20 @@ def _tag_columns(rows: Sequence[Sequence[str]], word: int) -> list[int]:
         if len(tags) > 1 and (is_scheme or all(_CAPITAL_TAG.fullmatch(tag) and not tag.isdecimal() for tag in tags)):
             found.append(j)
     return found
+
+
+def _other_tags(
+    rows: Sequence[Sequence[str]], word: int, tags: Counter[str], scheme: str | None
+) -> tuple[int, str] | None:
+    """A column of tags before a last one that has lemmas or one constant, and what is in the columns, or None."""
+    others = _tag_columns(rows, word)
+    if others and len(tags) == 1:
+        why = f"the same tag, {next(iter(tags))!r}, in the last column of every row, and tags in column {others[0]}."
+        return others[0], f"{why} Pass --tags-column {others[0]}."
+    if others and scheme is None and _are_lemmas(rows, word):
+        why = f"lemmas in the last column and tags in column {others[0]}. Pass --tags-column {others[0]} to learn the "
+        return others[0], f"{why}tags, or --tags-column {len(rows[0]) - 1} to learn the lemmas."
+    return None
 
 
 def _are_lemmas(rows: Sequence[Sequence[str]], word: int) -> bool:
