@@ -78,7 +78,7 @@ def test_networks_take_more_steps_for_more_data() -> None:
 
 def test_networks_that_would_overfit_are_not_trained_again_for_much_longer() -> None:
     done = replace(network(100), status="converged")
-    assert budget().steps_again(done, 1000.0) == 1.5 * 125 + 0.5
+    assert budget().steps_again(done, 1000.0) == 2 * 125
     assert budget().steps_again(replace(done, varies="b"), 1000.0) == 125, "its rate fell to 0 before"
     kept = [budget(trial).for_training_again() for trial in (replace(done, varies="b"), done, network(100))]
     assert kept == sorted(kept)
@@ -90,7 +90,7 @@ def test_time_for_the_test_set_grows_with_it_up_to_a_quarter() -> None:
 
 
 def test_variations_of_networks_are_longer_because_their_rate_falls() -> None:
-    assert budget().variation(network(100)) == (1.0 + 20 * 1.0 + 150 / 10, 150)
+    assert budget().variation(network(100)) == (1.0 + 20 * 1.0 + 200 / 10, 200)
     assert budget().variation(counted(4.0)) == (5.0, None)
 
 

@@ -427,7 +427,7 @@ def test_networks_are_varied_with_a_falling_rate(tmp_path: Path, monkeypatch: py
     script = use(monkeypatch, Script({"cnn-wide": 0.9, "cnn-wide-same": 0.95}, DataSize(5000, 300, 25_000)))
     script.lasts = {"cnn-wide": 20.0, "cnn-wide-same": 40.0}
     assert run(tmp_path / "run").scores == {"accuracy": 0.95}
-    assert [job.steps for job in script.slices("cnn-wide-same")] == [300]
+    assert [job.steps for job in script.slices("cnn-wide-same")] == [400]
 
 
 def test_a_converged_leader_is_varied_before_the_last_candidates_take_the_time(

@@ -31,9 +31,9 @@ _LATE = 0.03
 """Fraction of the time by which the last candidates may end too late."""
 _VARIATIONS = 16
 """Largest number of variations of a candidate."""
-_LONGER_VARIATION = 1.5
-"""A variation of a network, and training it again, takes this many times the best number of steps, because its learning
-rate falls."""
+_LONGER_VARIATION = 2.0
+"""A variation of a network, and training it again, takes this many times the best number of steps at a constant rate:
+its learning rate falls to 0 and is half as large on average."""
 _EVALUATIONS = 20
 _EVALUATING = 0.15
 """Number of evaluations of the last candidates, and the fraction of their time that these may take."""
