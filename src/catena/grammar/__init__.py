@@ -8,7 +8,7 @@
 ``binary``           rules of at most two symbols with integer ids, the input of the dynamic programs
 ``closure``          exact sums over chains of unit rules; ``epsilon_removal`` over empty phrases; cycles included
 ``chart``            the dynamic program over spans (CKY); ``forest`` has its parses, ``ranking`` sorts them
-``sparse``           the same for large grammars by compiled loops; expectations and samples
+``compiled_chart``   the same for large grammars by compiled loops; expectations and samples
 ``normal_form``      Chomsky normal form that keeps the weight of every string, and the inverse map for its parses
 ``dense``            the same grammar as tensors, for ``catena.structure.pcfg``
 ``generate``         random sentences
