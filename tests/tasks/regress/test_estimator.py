@@ -26,6 +26,13 @@ def test_fit_predict_and_score() -> None:
     assert model.score(texts[100:], values[100:]) > 0.9
 
 
+def test_dictionaries_are_errors_instead_of_their_keys() -> None:
+    model = Regressor("ridge").fit([[float(i)] for i in range(8)], [2.0 * i for i in range(8)])
+    for call in (lambda: model.predict({3.0: 1}), lambda: Regressor("ridge").fit({"a": 1.0, "b": 2.0}, [1.0, 2.0])):
+        with pytest.raises(DataError, match="X must be a list, got a dict"):
+            call()
+
+
 def test_works_with_tools_of_scikit_learn() -> None:
     x, y = make_table(60)
     assert is_regressor(Regressor())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -14,7 +14,7 @@ from catena.tasks.estimator import Estimator, is_path
 from catena.tasks.regress.data import RegressExample
 from catena.tasks.regress.predict import ValuePrediction
 from catena.tasks.regress.task import RegressTask
-from catena.tasks.targets import as_texts, check_same_length
+from catena.tasks.targets import as_items, as_texts, check_same_length
 
 if TYPE_CHECKING:
     from catena.training.report import Reporter
@@ -94,6 +94,8 @@ class Regressor(Estimator, task="regress"):
 
     def _rows(self, x: Any, values: Sequence[float] | None) -> list[RegressExample]:
         """The examples of texts, or of a table of numbers, whose columns are remembered while fitting."""
+        if isinstance(x, Mapping):
+            x = as_items(x)  # raises
         if hasattr(x, "__array__") and not hasattr(x, "shape"):
             x = np.asarray(x)
         given = x if hasattr(x, "shape") or hasattr(x, "columns") else list(x)
