@@ -39,6 +39,7 @@ def oracle_states(x: np.ndarray, layers: Layers) -> np.ndarray:
 
 def check(x: torch.Tensor, lengths: list[int], layers: Layers) -> None:
     found = PackedLSTM(layers)(x, torch.tensor(lengths))
+    assert len(found) == len(lengths) > 0
     for row, own, n in zip(found, x, lengths, strict=True):
         assert not row[n:].any()
         if n:

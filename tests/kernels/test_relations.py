@@ -22,6 +22,7 @@ def check(lengths: list[int], d: int, k: int, head_bias: bool, seed: int) -> Non
     tensors = (torch.from_numpy(x).float() for x in (weight, heads, dependents))
     packed = PackedRelations(next(tensors))
     best, which, total = packed(*tensors, torch.tensor(lengths))
+    assert len(best) == len(lengths) > 0
     for b, length in enumerate(lengths):
         for m in range(1, length + 1):
             y = np.append(dependents[b, m], 1.0)

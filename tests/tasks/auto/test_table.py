@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from catena.config import parse
+from catena.data.examples import SourceLocation, Text
 from catena.errors import ConfigError
 from catena.tasks.auto.table import (
     TABLES,
@@ -15,6 +16,7 @@ from catena.tasks.auto.table import (
     DataSize,
     default_candidate,
     implied_kind,
+    measure,
     merge,
     read_candidates,
     simplest_values,
@@ -25,8 +27,10 @@ from catena.tasks.spec import TASKS, get_spec
 NAMES = sorted(path.stem for path in TABLES.glob("*.toml"))
 
 
-def names(task: str, n: int, seconds: float, values: dict[str, Any] | None = None, words: int = 10) -> list[str]:
-    size = DataSize(n, n_words=n * words)
+def names(
+    task: str, n: int, seconds: float, values: dict[str, Any] | None = None, words: int = 10, characters: int = 60
+) -> list[str]:
+    size = DataSize(n, n_words=n * words, n_characters=n * characters)
     return [candidate.name for candidate, _ in suitable(get_spec(task), values or {}, size, seconds)]
 
 
@@ -78,9 +82,26 @@ def test_kind_of_the_data_selects_candidates(tmp_path: Path) -> None:
     assert "biaffine-small" in names("parse", 300, 600.0)
 
 
-def test_lines_of_one_word_are_modeled_by_characters() -> None:
-    assert names("lm", 100, 20.0, words=1) == ["ngram-characters"]
+def test_lists_of_names_and_text_without_blanks_are_modeled_by_characters() -> None:
+    assert names("lm", 100, 20.0, words=2, characters=14) == ["ngram-characters"]
+    assert names("lm", 100, 60.0, words=2, characters=14) == ["ngram-characters", "lstm-names"]
+    assert names("lm", 100, 60.0, words=1, characters=300) == ["ngram-characters", "lstm-characters"]
     assert names("lm", 100, 20.0) == ["ngram"]
+
+
+@pytest.mark.parametrize("n", [100, 5000])
+@pytest.mark.parametrize(("words", "characters"), [(1, 8), (2, 15), (1, 300), (8, 40)])
+def test_every_text_has_one_default(n: int, words: int, characters: int) -> None:
+    size = DataSize(n, n_words=n * words, n_characters=n * characters)
+    found = [one.name for one in read_candidates("lm") if one.is_default(size, "lstm")]
+    assert len(found) == 1
+    assert ("ngram" in found[0]) == (n == 100)
+
+
+def test_words_and_characters_of_examples_are_measured() -> None:
+    family = get_spec("lm").family(parse(get_spec("lm").config_class(), {}))
+    size = measure(family, [Text(text, SourceLocation("a.txt", 1)) for text in ("ab cd", "efg")])
+    assert (size.n_train, size.n_words, size.n_characters) == (2, 3, 8)
 
 
 def test_masked_objective_excludes_ngrams() -> None:

@@ -5,6 +5,7 @@
     about = "convolutional network with 50 filters of each width"
     examples = [200, 100000]      # tried if the number of training examples is in this range; default: always
     words = [2, 1000]             # … and the mean number of words of an example is in this range
+    characters = [0, 40]          # … and that of characters in this one
     kind = "cnn"                  # … and the data implies this kind of model, as trees do
     min_time = 30                 # … and the time limit is at least this many seconds
     default = [2000, 20000]       # numbers of examples for which it is trained if there is no time limit
@@ -24,9 +25,9 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,13 +50,14 @@ _SEARCHED: Mapping[str, Any] = {"max_epochs": 1000, "schedule": "constant"}
 
 @dataclass(frozen=True)
 class DataSize:
-    """The number of examples of train, dev and test, the words of train, and whether training uses a GPU."""
+    """The number of examples of train, dev and test, the words and characters of train, and whether a GPU is used."""
 
     n_train: int
     n_dev: int = 0
     n_words: int = 0
     has_gpu: bool = False
     n_test: int = 0
+    n_characters: int = 0
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,7 @@ class Candidate:
         config: the options that differ from the defaults of the task, as nested values.
         examples: the range of the number of training examples for which it is tried.
         words: the range of the mean number of words of an example.
+        characters: the range of the mean number of characters of an example.
         kind: the kind of model that the data must imply; empty for any.
         min_time: the smallest time limit in seconds.
         default: the range of the number of examples for which it is the default of the task.
@@ -79,6 +82,7 @@ class Candidate:
     config: Mapping[str, Any] = field(default_factory=dict)
     examples: Range = _ALL
     words: Range = _ALL
+    characters: Range = _ALL
     kind: str = ""
     min_time: float = 0.0
     default: Range = (0.0, 0.0)
@@ -93,7 +97,8 @@ class Candidate:
         return self._fits(size, kind) and _contains(self.default, size.n_train)
 
     def _fits(self, size: DataSize, kind: str) -> bool:
-        return _contains(self.words, size.n_words / max(size.n_train, 1)) and self.kind in ("", kind)
+        words, characters = (n / max(size.n_train, 1) for n in (size.n_words, size.n_characters))
+        return _contains(self.words, words) and _contains(self.characters, characters) and self.kind in ("", kind)
 
 
 def _contains(range: Range, value: float | int) -> bool:
@@ -118,7 +123,9 @@ def read_ranking(task: str) -> str:
 
 
 def _candidate(row: Mapping[str, Any]) -> Candidate:
-    ranges = {name: tuple(map(float, row[name])) for name in ("examples", "words", "default") if name in row}
+    ranges = {
+        name: tuple(map(float, row[name])) for name in ("examples", "words", "characters", "default") if name in row
+    }
     return Candidate(**{"config": {}, **row, **ranges, "min_time": float(row.get("min_time", 0))})
 
 
@@ -220,7 +227,7 @@ def default_values(
     try:
         config: Any = parse(spec.config_class(), values)
         if examples is not None:
-            size = DataSize(len(examples), n_words=sum(count_words(spec.family(config), examples)))
+            size = measure(spec.family(config), examples)
         elif all(path.is_file() for path in config.data.files().values()):
             size = count_examples(spec.name, values)
         else:
@@ -245,11 +252,14 @@ def count_examples(task: str, values: Mapping[str, Any]) -> DataSize:
     config: Any = parse(spec.config_class(), simplest_values(spec, values))
     family = spec.family(config)
     sources: Sources[Any] = Sources(family, config)
-    words = list(count_words(family, sources.read("train"))) if "train" in sources else []
+    size = measure(family, sources.read("train") if "train" in sources else ())
     n_dev, n_test = (sum(1 for _ in sources.read(part)) if part in sources else 0 for part in ("dev", "test"))
-    return DataSize(len(words), n_dev, sum(words), n_test=n_test)
+    return replace(size, n_dev=n_dev, n_test=n_test)
 
 
-def count_words(family: type[BaseTask[Any, Any, Any, Any]], examples: Iterable[Any]) -> Iterator[int]:
-    """The number of words of each example."""
-    return (len(family.split_key(example).split()) for example in examples)
+def measure(family: type[BaseTask[Any, Any, Any, Any]], examples: Iterable[Any]) -> DataSize:
+    """The number of training examples, and of their words and characters."""
+    n = n_words = n_characters = 0
+    for text in map(family.split_key, examples):
+        n, n_words, n_characters = n + 1, n_words + len(text.split()), n_characters + len(text)
+    return DataSize(n, n_words=n_words, n_characters=n_characters)
