@@ -42,7 +42,9 @@ def outcome(job: Any) -> Outcome:
 
 def test_examination_counts_examples_and_words(values: dict[str, Any]) -> None:
     values = values | {"machine": {"device": "cpu"}}
-    assert run_job(CountJob("classify", values)) == DataSize(72, 0, 144, n_test=72)
+    lines = Path(values["data"]["train"][0]).read_text(encoding="utf-8").splitlines()
+    n_characters = sum(len(line.split("\t")[1]) for line in lines)
+    assert run_job(CountJob("classify", values)) == DataSize(72, 0, 144, n_test=72, n_characters=n_characters)
 
 
 def test_slice_reports_scores_and_does_not_read_the_test_set(values: dict[str, Any], tmp_path: Path) -> None:
