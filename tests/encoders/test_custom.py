@@ -42,6 +42,17 @@ class Mean(nn.Module):
         return x.mean(1)
 
 
+class Lengths(nn.Module):
+    """Returns the lengths that it gets."""
+
+    def __init__(self, d_in: int) -> None:
+        super().__init__()
+        self.d_out = 1
+
+    def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
+        return lengths[:, None, None].expand(*x.shape[:2], 1).float()
+
+
 class Sizeless(nn.Module):
     """Has no d_out."""
 
@@ -70,6 +81,10 @@ def test_custom_encoder_equals_its_module() -> None:
     x = torch.randn(2, 3, 5)
     expected = encoder.module(x, torch.tensor([3, 3]))
     torch.testing.assert_close(encoder(x), expected, rtol=0, atol=0)
+
+
+def test_custom_encoder_gets_the_lengths() -> None:
+    assert build("Lengths")(torch.zeros(2, 3, 5), torch.tensor([3, 1])).flatten().tolist() == [3, 3, 3, 1, 0, 0]
 
 
 @pytest.mark.parametrize(

@@ -68,3 +68,18 @@ def test_text_stays_text(content: str, tmp_path: Path) -> None:
     path = tmp_path / "x.txt"
     path.write_text(content)
     assert detect_format(path).format in ("text", "dialogue")
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["00:00:01,000 --> 00:00:02,000 is how players write times", "a film with songs", "a film with rain"],
+        ["From: the first line of a poem about mail", "To: the second one"],
+    ],
+)
+def test_one_line_like_another_kind_is_text(lines: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    why = detect_format(path).why
+    assert "subtitles" not in why
+    assert "mail" not in why

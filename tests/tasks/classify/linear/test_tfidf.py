@@ -122,6 +122,13 @@ def test_penalty_is_chosen_by_held_out_folds() -> None:
     assert hard[3.0] > hard[0.03]
 
 
+def test_penalty_is_chosen_on_texts_that_were_not_learned() -> None:
+    n = 60
+    loss = PenalizedLoss(sparse(np.eye(n)), np.eye(3)[np.arange(n) % 3], np.ones(n), 0.0, True)
+    scores = choose_penalty(loss, np.arange(n) % 3, 5, 0)  # no feature occurs twice, so that others teach nothing
+    assert max(scores.values()) <= 0.5
+
+
 def test_first_fold_chooses_if_five_take_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
     x, y = problem(100)
     loss = PenalizedLoss(sparse(x), np.eye(3)[y], np.ones(100), 0.0, True)
