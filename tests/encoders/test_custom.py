@@ -53,6 +53,13 @@ class Lengths(nn.Module):
         return lengths[:, None, None].expand(*x.shape[:2], 1).float()
 
 
+class Fails(Lengths):
+    """Raises an error."""
+
+    def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
+        raise RuntimeError("no such luck")
+
+
 class Sizeless(nn.Module):
     """Has no d_out."""
 
@@ -83,6 +90,11 @@ def test_custom_encoder_equals_its_module() -> None:
     torch.testing.assert_close(encoder(x), expected, rtol=0, atol=0)
 
 
+def test_error_of_the_module_is_not_one_of_catena() -> None:
+    with pytest.raises(ConfigError, match=r"^The encoder '.*:Fails' failed: RuntimeError: no such luck. Correct"):
+        build("Fails")(torch.zeros(1, 2, 5))
+
+
 def test_custom_encoder_gets_the_lengths() -> None:
     assert build("Lengths")(torch.zeros(2, 3, 5), torch.tensor([3, 1])).flatten().tolist() == [3, 3, 3, 1, 0, 0]
 
@@ -96,7 +108,9 @@ def test_custom_encoder_gets_the_lengths() -> None:
             r"^The encoder 'no_such_module:A' needs the module 'no_such_module', which cannot be .*",
         ),
         (None, (), r"^encoder.module must be set if encoder.kind = 'custom', got none"),
-        (f"{HERE}:Windw", (), r"has no class 'Windw': did you mean 'Window'\?"),
+        (f"{HERE}:Windw", (), r"has no class 'Windw': did you mean 'Window'\?$"),
+        ("mine.py:Gated", (), r"must be a module and a class, got 'mine.py:Gated'. Write mine:Gated, for example.$"),
+        ("mine", (), r"must be a module and a class, got 'mine'. Write mine:Encoder, for example.$"),
         (f"{HERE}:Window", ("dd=3",), r"could not be built: TypeError: .*'dd'.*Check encoder.module_options"),
         (f"{HERE}:Window", ("d",), r"^encoder.module_options must be written as key=value, got 'd'"),
         (f"{HERE}:Sizeless", (), r"^d_out of .*:Sizeless must be a positive integer, got None"),

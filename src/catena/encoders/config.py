@@ -248,7 +248,7 @@ class CustomEncoderConfig(Config):
 
     kind: Literal["custom"] = "custom"
     """An encoder of your own."""
-    module: str | None = Field(None, pattern=r"^[\w.]+:\w+$")
+    module: str | None = None
     """Its class as module:Class, in an installed module or in the current folder. Its objects map (x, lengths), with x
     of shape b t d_in, to b t d_out, and have an attribute d_out."""
     module_options: tuple[str, ...] = ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
@@ -37,7 +38,16 @@ class CustomEncoder(Encoder):
     def encode(
         self, x: Float[Tensor, "b t d_in"], lengths: Int[Tensor, "b"], mask: Bool[Tensor, "b t"]
     ) -> Float[Tensor, "b t d_out"]:
-        encoded = self.module(x, lengths)
+        try:
+            encoded = self.module(x, lengths)
+        except torch.OutOfMemoryError:
+            raise
+        except Exception as error:
+            words = " ".join(str(error).split())[:200]
+            raise ConfigError(
+                f"The encoder {self.name!r} failed: {type(error).__name__}: {words}. Correct the module; --debug shows "
+                f"the traceback."
+            ) from error
         wanted = (*x.shape[:2], self.d_out)
         if not isinstance(encoded, Tensor) or tuple(encoded.shape) != wanted:
             found = f"shape {tuple(encoded.shape)}" if isinstance(encoded, Tensor) else f"a {type(encoded).__name__}"
@@ -65,10 +75,13 @@ def build_custom(settings: CustomEncoderConfig, d_in: int) -> CustomEncoder:
 
 def _build_module(path: str, options: Sequence[str], d_in: int) -> nn.Module:
     source, _, name = path.partition(":")
+    if not name.isidentifier() or source.endswith(".py") or not all(map(str.isidentifier, source.split("."))):
+        example = f"{source.removesuffix('.py') or 'mine'}:{name or 'Encoder'}"
+        raise ConfigError(f"encoder.module must be a module and a class, got {path!r}. Write {example}, for example.")
     owner = import_local(source, f"The encoder {path!r}")
     known = [key for key, value in vars(owner).items() if isinstance(value, type) and issubclass(value, nn.Module)]
     if not callable(getattr(owner, name, None)):
-        raise ConfigError(f"The module {source!r} has no class {name!r}: {did_you_mean(name, known)}.")
+        raise ConfigError(f"The module {source!r} has no class {name!r}: {did_you_mean(name, known)}")
     try:
         built = getattr(owner, name)(d_in, **parse_options(options, "encoder.module_options", "d=64"))
     except ConfigError:
