@@ -46,6 +46,7 @@ class DataSet:
         options: further options of ``catena train``.
         shuffled: whether the first ``n`` examples are chosen at random.
         columns: the names of the parts of a line, which are separated by spaces, to write it as a table.
+        n_test: number of test examples at most; all if 0.
     """
 
     name: str
@@ -57,6 +58,7 @@ class DataSet:
     options: tuple[str, ...] = ()
     shuffled: bool = True
     columns: str = ""
+    n_test: int = 0
 
 
 SETS = (
@@ -184,7 +186,7 @@ SETS = (
     ),
     DataSet("tinyshakespeare", "lm", "perplexity", "tinyshakespeare/input.txt"),
     DataSet("WikiText-2", "lm", "perplexity", "wikitext2_word/wiki.train.tokens", "wikitext2_word/wiki.test.tokens"),
-    DataSet("recipes", "compose", "perplexity", "recipes/recipes_5000.jsonl"),
+    DataSet("recipes", "compose", "perplexity", "recipes/recipes_5000.jsonl", n_test=100),
 )
 
 
@@ -328,7 +330,7 @@ def write_files(data: DataSet, size: str, folder: Path, work: Path) -> tuple[lis
         if data.shuffled and data.task != "lm":
             random.Random(0).shuffle(rows)
         cut = len(rows) - len(rows) // 10
-        rows, held_out = rows[:cut], rows[cut:]
+        rows, held_out = rows[:cut], rows[cut:][: data.n_test or None]
     elif data.shuffled and data.task != "lm":
         random.Random(0).shuffle(rows)
     rows = rows if size == "all" else rows[: int(size)]
