@@ -83,9 +83,50 @@ def test_brightness_and_contrast_are_the_stated_factors() -> None:
     torch.testing.assert_close(change(x, u, contrast=0.4), mean + (plain - mean) * factor(u[:, 4], 0.4))
 
 
+def test_zoom_equals_bilinear_loops() -> None:
+    """With a crop and a flip: the source of a pixel, its four neighbors, and the fill outside."""
+    x, u = pictures(), torch.rand(6, N_IMAGE_UNIFORMS)
+    found = change(x, u, padding=2, flip=0.5, zoom=0.4)
+    n_outside = 0
+    for i in range(6):
+        sizes, offsets = (7, 5), [int(5 * u[i, axis]) - 2 for axis in (0, 1)]
+        factors = [1 + 0.4 * (2 * u[i, 7 + axis].item() - 1) for axis in (0, 1)]
+        for row, column in product(range(7), range(5)):
+            cropped = row + offsets[0], (4 - column if u[i, 2] < 0.5 else column) + offsets[1]
+            centers = [(size - 1) / 2 for size in sizes]
+            at = [c + (p - c) * f for p, c, f in zip(cropped, centers, factors, strict=True)]
+            if not all(-0.5 < p < size - 0.5 for p, size in zip(at, sizes, strict=True)):
+                n_outside += 1
+                assert torch.equal(found[i, :, row, column], FILL)
+                continue
+            inner = [min(max(p, 0), size - 1) for p, size in zip(at, sizes, strict=True)]
+            low = [min(math.floor(p), size - 2) for p, size in zip(inner, sizes, strict=True)]
+            wanted = torch.zeros(3)
+            for down, right in product((0, 1), (0, 1)):
+                weight = 1.0
+                for p, start, step in zip(inner, low, (down, right), strict=True):
+                    weight *= p - start if step else 1 - (p - start)
+                wanted += weight * x[i, low[0] + down, low[1] + right] / 255
+            torch.testing.assert_close(found[i, :, row, column], wanted, rtol=0, atol=1e-5)
+    assert 0 < n_outside < 6 * 35
+
+
+def test_zoom_goes_both_ways_about_the_center() -> None:
+    x = torch.zeros(2, 21, 21, 3, dtype=torch.uint8)
+    x[:, 6:15, 8:13] = 255
+    u = torch.full((2, N_IMAGE_UNIFORMS), 0.5)
+    u[0, 7:] = 0.0
+    u[1, 7:] = 1 - 2**-24
+    found = augment_images(x, u, ImageAugmentationConfig(zoom=0.3), torch.zeros(3))[:, 0]
+    sizes = [((one[10] > 0.5).sum().item(), (one[:, 10] > 0.5).sum().item()) for one in found]
+    assert sizes == [(7, 13), (3, 7)]  # 5 and 9 by 1 / 0.7 and by 1 / 1.3, of odd length about the center
+    assert torch.allclose(found, found.flip(1), atol=1e-5)
+    assert torch.allclose(found, found.flip(2), atol=1e-5)
+
+
 def test_pictures_do_not_depend_on_their_batch_or_device(device: str) -> None:
     x, rows = pictures(10), torch.tensor([7, 2, 2, 9])
-    options = {"padding": 2, "flip": 0.5, "erase": 3, "brightness": 0.2, "contrast": 0.2}
+    options = {"padding": 2, "flip": 0.5, "erase": 3, "brightness": 0.2, "contrast": 0.2, "zoom": 0.3}
 
     def augmented(rows: torch.Tensor, epoch: int) -> torch.Tensor:
         u = Randomness(1).uniforms("augment", epoch, rows.to(device), N_IMAGE_UNIFORMS)

@@ -13,11 +13,14 @@ from typing import NamedTuple
 import torch
 from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor
+from torch.nn import functional as F
 
 from catena.data.media_config import ImageAugmentationConfig, SoundAugmentationConfig
 
-N_IMAGE_UNIFORMS = 7
+N_IMAGE_UNIFORMS = 9
 """Uniform numbers that one picture needs."""
+FLIP_COLUMN = 2
+"""The number that decides whether a picture is flipped: if it is below the probability."""
 MAX_MASKED_FRACTION = 0.2
 """Largest fraction of a sound that one time mask covers."""
 
@@ -31,7 +34,7 @@ def augment_images(
     config: ImageAugmentationConfig,
     fill: Float[Tensor, " c"],
 ) -> Float[Tensor, "b c height width"]:
-    """Pictures with values from 0 to 1, cropped, flipped, changed in color and erased at random.
+    """Pictures with values from 0 to 1, scaled, cropped, flipped, changed in color and erased at random.
 
     Args:
         pixels: the stored pictures.
@@ -42,8 +45,14 @@ def augment_images(
     h, w = pixels.shape[1:3]
     rows = _shifted_positions(uniforms[:, 0], h, config.padding)
     columns = _shifted_positions(uniforms[:, 1], w, config.padding)
-    columns = torch.where((uniforms[:, 2] < config.flip)[:, None], columns.flip(1), columns)
-    x = to_unit_scale(_take_pixels(pixels, rows, columns))
+    columns = torch.where((uniforms[:, FLIP_COLUMN] < config.flip)[:, None], columns.flip(1), columns)
+    if config.zoom:
+        row_positions = _scaled_positions(rows, uniforms[:, 7], h, config.zoom)
+        column_positions = _scaled_positions(columns, uniforms[:, 8], w, config.zoom)
+        x = _interpolate_pixels(to_unit_scale(pixels), row_positions, column_positions)
+        rows, columns = row_positions.round().long(), column_positions.round().long()
+    else:
+        x = to_unit_scale(_take_pixels(pixels, rows, columns))
     if config.brightness:
         x = x * _factor(uniforms[:, 3], config.brightness)
     if config.contrast:
@@ -73,6 +82,25 @@ def _take_pixels(
     b, h, w, _ = pixels.shape
     batch = torch.arange(b, device=pixels.device)[:, None, None]
     return pixels[batch, rows.clamp(0, h - 1)[:, :, None], columns.clamp(0, w - 1)[:, None, :]]
+
+
+def _scaled_positions(
+    positions: Int[Tensor, "b size"], u: Float[Tensor, " b"], size: int, zoom: float
+) -> Float[Tensor, "b size"]:
+    """The source positions, at distances from the center that are 1 - zoom to 1 + zoom times as large."""
+    center = (size - 1) / 2
+    return center + (positions - center) * (1 + zoom * (2 * u - 1))[:, None]
+
+
+def _interpolate_pixels(
+    x: Float[Tensor, "b c height width"], rows: Float[Tensor, "b height"], columns: Float[Tensor, "b width"]
+) -> Float[Tensor, "b c height width"]:
+    """Bilinear interpolation; positions outside take the value at the edge."""
+    h, w = x.shape[2:]
+    vertical = ((2 * rows + 1) / h - 1)[:, :, None].expand(-1, -1, w)
+    horizontal = ((2 * columns + 1) / w - 1)[:, None, :].expand(-1, h, -1)
+    grid = torch.stack((horizontal, vertical), dim=-1)
+    return F.grid_sample(x, grid, mode="bilinear", padding_mode="border", align_corners=False)
 
 
 def _outside(positions: Int[Tensor, "b n"], size: int) -> Bool[Tensor, "b n"]:

@@ -46,6 +46,8 @@ class ImageAugmentationConfig(Config):
     """Multiply all pixels by a factor from 1 - brightness to 1 + brightness."""
     contrast: float = Field(0.0, ge=0, lt=1)
     """Multiply the differences from the picture's mean by a factor from 1 - contrast to 1 + contrast."""
+    zoom: float = Field(0.0, ge=0, lt=1)
+    """Scale height and width by two factors from 1 / (1 + zoom) to 1 / (1 - zoom), about the center."""
 
 
 class SoundConfig(Config):
