@@ -78,6 +78,7 @@ def count(config: ImageEncoderConfig, size: int, k: int) -> int:
         (ResNetConfig(depth=20), 32, 10, 269_722),
         (ResNetConfig(depth=56), 32, 10, 853_018),
         (ResNetConfig(depth=110), 32, 10, 1_727_962),
+        (ResNetConfig(depth=18, stages=4, width=64, shortcut="B"), 64, 10, 11_173_962),  # ResNet-18 for CIFAR-10
         (ResNetConfig(depth=18, small=False), 224, 1000, 11_689_512),
         (ResNetConfig(depth=34, small=False), 224, 1000, 21_797_672),
         (ResNetConfig(depth=50, small=False), 224, 1000, 25_557_032),
@@ -307,6 +308,8 @@ def test_pixel_norm_uses_given_statistics() -> None:
     ("config", "options", "sentence"),
     [
         (ResNetConfig, {"depth": 21}, r"depth must be 6 n \+ 2 if small = true, got 21\. Use 20\."),
+        (ResNetConfig, {"depth": 20, "stages": 4}, r"depth must be 8 n \+ 2 if .* stages = 4, got 20\. Use 18\."),
+        (ResNetConfig, {"depth": 18, "small": False, "stages": 4}, "stages can be set only if small = true, got 4"),
         (ResNetConfig, {"depth": 20, "small": False}, r"depth must be 18, 34, 50, 101 or 152 .*, got 20\. Use 50"),
         (HighwayImageConfig, {"n_layers": 10}, r"n_layers must be divisible by 3, got 10\. Use 9"),
     ],

@@ -78,9 +78,13 @@ class ResNetConfig(Config):
     kind: Literal["resnet"] = "resnet"
     """ResNet (He et al. 2016)."""
     depth: int = Field(20, gt=0)
-    """Number of layers with weights: 6 n + 2 in the small form (20, 32, 56, 110), otherwise 18, 34, 50, 101 or 152."""
+    """Number of layers with weights: 6 n + 2 in the small form (20, 32, 56, 110), or 2 n stages + 2; otherwise 18, 34,
+    50, 101 or 152."""
     small: bool = True
     """The form for pictures of 32 pixels (section 4.2 of the paper); false for the form of 224 pixels."""
+    stages: int = Field(3, gt=0)
+    """Number of stages of the small form. Each stage after the first halves the grid and doubles the channels; 4 suits
+    pictures of 64 pixels."""
     width: int | None = Field(None, gt=0)
     """Channels of the first stage; 16 in the small form and 64 otherwise, if not set."""
     residual: bool = True
@@ -95,9 +99,15 @@ class ResNetConfig(Config):
 
     @model_validator(mode="after")
     def _fits(self) -> ResNetConfig:
-        if self.small and (self.depth < 8 or self.depth % 6 != 2):
-            near = max(1, round((self.depth - 2) / 6))
-            raise ValueError(f"depth must be 6 n + 2 if small = true, got {self.depth}. Use {6 * near + 2}.")
+        layers = 2 * self.stages  # two in each block
+        if self.small and (self.depth < layers + 2 or (self.depth - 2) % layers):
+            near = max(1, round((self.depth - 2) / layers))
+            also = "" if self.stages == 3 else f" and stages = {self.stages}"
+            raise ValueError(
+                f"depth must be {layers} n + 2 if small = true{also}, got {self.depth}. Use {layers * near + 2}."
+            )
+        if not self.small and self.stages != 3:
+            raise ValueError(f"stages can be set only if small = true, got {self.stages}. Remove it.")
         if not self.small and self.depth not in RESNET_STAGES:
             raise ValueError(
                 f"depth must be 18, 34, 50, 101 or 152 if small = false, got {self.depth}. Use 50, or set small = true."

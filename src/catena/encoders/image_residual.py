@@ -62,7 +62,8 @@ class ResNet(ImageEncoder):
     def __init__(self, config: ResNetConfig, c_in: int = 3) -> None:
         super().__init__()
         width = config.width or (16 if config.small else 64)
-        stages = ((config.depth - 2) // 6,) * 3 if config.small else RESNET_STAGES[config.depth]
+        n_blocks_small = (config.depth - 2) // (2 * config.stages)
+        stages = (n_blocks_small,) * config.stages if config.small else RESNET_STAGES[config.depth]
         self.bottleneck = not config.small and config.depth >= 50
         self.config = config
         self.stem = _build_stem(config, c_in, width)
