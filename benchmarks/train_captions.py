@@ -37,6 +37,17 @@ from catena.training.report import SilentReporter
 CONSTANT = {"training": {"schedule": "constant", "patience": 15, "max_epochs": 80}}
 DECAY = {**CONSTANT["training"], "optimizer": "adamw", "learning_rate": 0.001, "weight_decay": 0.05}
 CHANGED = {"padding": 6, "erase": 16, "brightness": 0.2, "contrast": 0.2}
+AUGMENTATION = {"padding": 6, "zoom": 0.2, "flip": 0.5, "erase": 16, "brightness": 0.2, "contrast": 0.2}
+SMOOTHED = {"augmentation": AUGMENTATION, "output": {"kind": "softmax", "smoothing": 0.1}}
+DEEP = {**SMOOTHED, "encoder": {"kind": "resnet", "depth": 18, "stages": 4, "width": 64, "shortcut": "B"}}
+BY_PICTURE: dict[str, dict[str, Any]] = {
+    "batches": {"batch_size": 64, "by_picture": True, "bucket": 20},
+    "training": {
+        "schedule": "cosine", "warmup_steps": 200, "max_epochs": 60, "eval_every": 282, "patience": 0,
+        "optimizer": "adamw", "learning_rate": 0.001, "weight_decay": 0.05, "ema": 0.998,
+    },
+    "evaluation": {"pictures": 1000},
+}  # fmt: skip
 RUNS: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
     "soft": ("flickr8k-soft", {}),
     "hard": ("flickr8k-hard", {}),
@@ -46,6 +57,15 @@ RUNS: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
     "pixels-constant": ("flickr8k-pixels", CONSTANT),
     "pixels-changed": ("flickr8k-pixels", {**CONSTANT, "model": {"augmentation": CHANGED}}),
     "pixels-decay": ("flickr8k-pixels", {"training": DECAY, "model": {"augmentation": CHANGED}}),
+    "pixels-pictures": ("flickr8k-pixels", {**BY_PICTURE, "model": SMOOTHED}),
+    "pixels-words": ("flickr8k-pixels", {**BY_PICTURE, "model": {**SMOOTHED, "word_weight": 1.0}}),
+    "pixels-deep": ("flickr8k-pixels", {**BY_PICTURE, "model": DEEP}),
+    "pixels-deep-words": ("flickr8k-pixels", {**BY_PICTURE, "model": {**DEEP, "word_weight": 1.0}}),
+    "pixels-deep-words-4": ("flickr8k-pixels", {**BY_PICTURE, "model": {**DEEP, "word_weight": 4.0}}),
+    "pixels-deep-words-short": (
+        "flickr8k-pixels",
+        {**BY_PICTURE, "training": {**BY_PICTURE["training"], "max_epochs": 30}, "model": {**DEEP, "word_weight": 1.0}},
+    ),
 }
 """The recipe of each run, and what differs in its sections."""
 DEFAULT_RUNS = [f"{name}:{seed}" for seed in (1, 2, 3) for name in ("soft", "hard", "blind", "pixels")]
@@ -83,9 +103,11 @@ def build_config(arguments: argparse.Namespace, name: str, seed: int) -> Caption
     left = max(arguments.deadline - EVALUATION_SECONDS - time.time(), 1.0)
     values |= {"seed": seed, "data": {**values.get("data", {}), **data}}
     values["machine"] = {"device": arguments.device, "threads": 1}
-    for section in ("model", "training"):
-        values[section] = {**values.get(section, {}), **changes.get(section, {})}
+    for section in changes:
+        values[section] = {**values.get(section, {}), **changes[section]}
     values["training"]["max_time"] = f"{left:.1f}s"
+    if arguments.epochs is not None:
+        values["training"]["max_epochs"] = arguments.epochs
     return parse(CaptionConfig, values, source=recipe)
 
 

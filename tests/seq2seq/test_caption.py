@@ -14,8 +14,8 @@ from torch import Tensor
 from catena import config as configs
 from catena.encoders.image_config import HighwayImageConfig, ImageEncoderConfig, ResNetConfig, VGGConfig
 from catena.errors import ConfigError
-from catena.seq2seq.base import EncoderDecoder, Source
-from catena.seq2seq.caption import CaptionModel, GridReader, PictureSource
+from catena.seq2seq.base import EncoderDecoder, Source, VocabularyInfo
+from catena.seq2seq.caption import CaptionModel, GridReader, PictureSource, WordPredictor
 from catena.seq2seq.caption_config import FeatureEncoderConfig, HardCaptionConfig, SoftCaptionConfig
 from tests.laws.seq2seq_laws import SIDES, EncoderDecoderLaws, padded
 
@@ -175,6 +175,56 @@ def test_loss_in_training_adds_doubly_stochastic_term_by_formula() -> None:
         uneven = [1 - sum(alpha[t][i] for t in range(len(target))) for i in range(len(SOURCES[row]))]
         total += -sum(log_probs) + 0.7 * sum(x * x for x in uneven)
     assert model.loss(source, targets, lengths).item() == pytest.approx(total / n, abs=1e-10)
+
+
+def test_loss_in_training_adds_the_words_of_captions_by_formula() -> None:
+    model, source = build(dropout=0.0, doubly_stochastic=0.0, word_weight=0.3), features(SOURCES)
+    assert model.words is not None
+    torch.nn.init.normal_(model.words.logits.weight)
+    targets, lengths = padded(TARGETS, 7)
+    n = sum(map(len, TARGETS))
+    wanted = model.loss(source, targets, lengths).item()  # in evaluation, without the words
+    p = {name: value.detach() for name, value in model.named_parameters()}
+    for row, target in enumerate(TARGETS):
+        parts = model.encode(source).states[row, : len(SOURCES[row])].detach()
+        mean = (parts.sum(dim=0) / len(SOURCES[row])).tolist()
+        scores = times(p["words.logits.weight"], mean, p["words.logits.bias"])
+        for word, score in enumerate(scores):
+            if word not in (*SIDES.forbidden, SIDES.end):
+                probability = sigmoid(score)
+                wanted -= 0.3 * math.log(probability if word in target else 1 - probability) / n
+    model.train()
+    assert model.loss(source, targets, lengths).item() == pytest.approx(wanted, abs=1e-10)
+
+
+def test_a_new_word_predictor_gives_the_frequencies() -> None:
+    sides = VocabularyInfo(n_source=0, counts=[0, 0, 0, 40, 10, 30, 400], begin=2, end=3, forbidden=(0, 2))
+    words = WordPredictor(4, sides)
+    found = torch.sigmoid(words.logits(torch.randn(4)))
+    assert found[[4, 5, 6]].tolist() == pytest.approx([0.25, 0.75, 0.9], abs=1e-6)  # at most 0.9
+
+
+def test_captions_of_a_picture_encode_it_once() -> None:
+    """Repeated pictures give the loss and the gradients of copies, and the encoder sees each once."""
+    model = pixel_model(ResNetConfig(depth=8, width=4), dropout=0.0, word_weight=0.5).double()
+    model.eval()  # batch normalization would weight the pictures
+    pixels = torch.rand(2, 3, 16, 24, dtype=torch.float64)
+    single = PictureSource.build(pixels, torch.full((2,), 24), 24)
+    rows = torch.tensor([1, 0, 1])
+    copied, repeated = single.select(rows), single.repeat(rows)
+    seen: list[int] = []
+    model.pictures.register_forward_pre_hook(lambda _, given: seen.append(len(given[0])))
+    targets, lengths = padded([[4, 3], [5, 6, 3], [7, 3]])
+    losses = [model.loss(source, targets, lengths) for source in (copied, repeated)]
+    assert seen == [3, 2]
+    assert losses[1].item() == pytest.approx(losses[0].item(), abs=1e-12)
+    gradients = [torch.autograd.grad(loss, list(model.pictures.parameters())) for loss in losses]
+    for a, b in zip(*gradients, strict=True):
+        assert torch.allclose(a, b, atol=1e-12)
+    order = torch.tensor([2, 1])
+    for chosen in (repeated.select(order), repeated.repeat(order), repeated.to(torch.device("cpu")).select(order)):
+        wanted = model.token_log_probs(copied.select(order), targets[order], lengths[order])
+        assert torch.allclose(model.token_log_probs(chosen, targets[order], lengths[order]), wanted, atol=1e-12)
 
 
 # --- hard attention ---------------------------------------------------------------------------------------------------

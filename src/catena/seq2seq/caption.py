@@ -12,9 +12,13 @@ file, normalized to mean 0 and deviation 1. The loss of a caption is
 
 .. math::  -\sum_t \log p(y_t) + λ \sum_i \Big(1 - \sum_t α_{ti}\Big)^2
 
-(equation 14, "doubly stochastic"). With hard attention a position :math:`s_t` is sampled from :math:`α_t`, and
-:math:`z_t = β_t a_{s_t}`; for a fraction of the captions the expectation is used instead. The gradient of a sampled
-caption is (equation 12)
+(equation 14, "doubly stochastic"). With ``word_weight`` :math:`γ`, training also predicts which words are in the
+caption, without their order, from the mean part, as word detectors are learned by Fang et al. 2015 (section 3):
+
+.. math::  -γ \sum_{v \in y} \log σ(u_v^\top \bar a + b_v) - γ \sum_{v \notin y} \log σ(-u_v^\top \bar a - b_v)
+
+With hard attention a position :math:`s_t` is sampled from :math:`α_t`, and :math:`z_t = β_t a_{s_t}`; for a fraction of
+the captions the expectation is used instead. The gradient of a sampled caption is (equation 12)
 
 .. math::
     \nabla \log p(y \mid s) + λ_r \sum_t (R_t - b_t) \nabla \log p(s_t \mid s_{<t}) + λ_e \sum_t \nabla H(α_t)
@@ -30,6 +34,7 @@ from dataclasses import dataclass, field
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from catena.attention.cross import CrossAttention, CrossAttentionResult, build_cross
 from catena.attention.hard import SampledHardAttention, one_hot
@@ -61,10 +66,13 @@ class PictureSource(Source):
     """A batch of pictures; ``ids`` are zeros, one for each position of the grid.
 
     Args:
-        content: pixels from 0 to 1 (b c height width), or features (b s d), any values at padding.
+        content: pixels from 0 to 1 (m c height width), or features (m s d), any values at padding.
+        rows: the index in ``content`` of each row of the batch, if rows have pictures in common, which are then encoded
+            once; None if every row has its own.
     """
 
-    content: Float[Tensor, "b ..."] = field(kw_only=True)
+    content: Float[Tensor, "m ..."] = field(kw_only=True)
+    rows: Int[Tensor, " b"] | None = field(kw_only=True, default=None)
 
     @classmethod
     def build(cls, content: Float[Tensor, "b ..."], lengths: Int[Tensor, " b"], n_positions: int) -> PictureSource:
@@ -72,11 +80,18 @@ class PictureSource(Source):
         ids = torch.zeros(len(content), n_positions, dtype=torch.int64, device=content.device)
         return cls(ids, lengths, content=content)
 
-    def select(self, rows: Int[Tensor, " m"]) -> PictureSource:
-        return PictureSource(self.ids[rows], self.lengths[rows], content=self.content[rows])
+    def select(self, rows: Int[Tensor, " n"]) -> PictureSource:
+        content = self.content[rows if self.rows is None else self.rows[rows]]
+        return PictureSource(self.ids[rows], self.lengths[rows], content=content)
+
+    def repeat(self, rows: Int[Tensor, " n"]) -> PictureSource:
+        """The sources of the given rows, as by :meth:`select`, but with each picture stored and encoded once."""
+        own = rows if self.rows is None else self.rows[rows]
+        return PictureSource(self.ids[rows], self.lengths[rows], content=self.content, rows=own)
 
     def to(self, device: torch.device) -> PictureSource:
-        return PictureSource(self.ids.to(device), self.lengths.to(device), content=self.content.to(device))
+        rows = None if self.rows is None else self.rows.to(device)
+        return PictureSource(self.ids.to(device), self.lengths.to(device), content=self.content.to(device), rows=rows)
 
 
 class FeatureReader(nn.Module):
@@ -121,6 +136,39 @@ class GridReader(nn.Module):
     def forward(self, content: Float[Tensor, "b c height width"]) -> Float[Tensor, "b s d"]:
         grid = self.network.encode_grid(self.pixels(content))
         return self.norm(grid.flatten(2).transpose(1, 2))  # b d rows columns -> b s d
+
+
+class WordPredictor(nn.Module):
+    """Independent probabilities that words are in a caption, for training an encoder of pictures.
+
+    Args:
+        d: the size of the vector of a picture.
+        sides: the vocabulary; its forbidden ids and the end symbol are not predicted.
+    """
+
+    predicted: Tensor
+
+    def __init__(self, d: int, sides: VocabularyInfo) -> None:
+        super().__init__()
+        self.logits = nn.Linear(d, sides.v)
+        predicted = torch.ones(sides.v, dtype=torch.bool)
+        predicted[[*sides.forbidden, sides.end]] = False
+        self.register_buffer("predicted", predicted, persistent=False)
+        frequency = torch.tensor(sides.counts, dtype=torch.float32) / max(1, sides.counts[sides.end])
+        nn.init.zeros_(self.logits.weight)
+        with torch.no_grad():  # a new predictor knows how frequent words are
+            self.logits.bias.copy_(torch.logit(frequency.clamp(1e-5, 0.9)))
+
+    def loss(self, vectors: Float[Tensor, "b d"], targets: Int[Tensor, "b t"]) -> Float[Tensor, ""]:
+        """-log of the probability of exactly the words of each target, summed over all targets."""
+        logits = self.logits(vectors)
+        present = torch.zeros_like(logits).scatter_(1, targets, 1.0)
+        each = F.binary_cross_entropy_with_logits(logits, present, reduction="none")
+        return each.masked_fill(~self.predicted, 0.0).sum()
+
+
+def _mean_part(states: Float[Tensor, "b s d"], lengths: Int[Tensor, " b"]) -> Float[Tensor, "b d"]:
+    return states.sum(dim=1) / lengths[:, None]
 
 
 class GatedAttentionDecoder(RecurrentDecoder):
@@ -192,6 +240,8 @@ class CaptionModel(RecurrentModel):
         self.pictures, self.sampler = pictures, sampler
         self.first = nn.ModuleList(nn.Linear(d_memory, config.d) for _ in range(cell.n_states))
         self.blind, self.doubly_stochastic = config.blind, config.doubly_stochastic
+        self.words = WordPredictor(d_memory, sides) if config.word_weight else None
+        self.word_weight = config.word_weight
         self.entropy_weight, self.mixing = (hard.entropy_weight, hard.mixing) if hard else (0.0, 0.0)
         self.compares = hard is not None and hard.baseline == "caption"
 
@@ -206,21 +256,28 @@ class CaptionModel(RecurrentModel):
         if self.blind:
             states = self.target.weight.new_zeros(*source.ids.shape, self.pictures.d_out)
         else:
-            content = source.content.to(self.target.weight.dtype)
-            states = torch.where(real[..., None], self.pictures(content), 0.0)
-        mean = states.sum(dim=1) / source.lengths[:, None]
+            encoded = self.pictures(source.content.to(self.target.weight.dtype))
+            states = torch.where(real[..., None], encoded if source.rows is None else encoded[source.rows], 0.0)
+        mean = _mean_part(states, source.lengths)
         return Memory(states, source.lengths, source, tuple(torch.tanh(to_first(mean)) for to_first in self.first))
 
     def loss(self, source: Source, targets: Int[Tensor, "b t"], lengths: Int[Tensor, " b"]) -> Float[Tensor, ""]:
         real = real_targets(len(source), targets, lengths)
-        decoded = self._decode_targets(self.encode(source), targets)
+        memory = self.encode(source)
+        decoded = self._decode_targets(memory, targets)
         assert decoded.looked is not None
         if self.reinforce is None or decoded.looked.log_prob is None:
             total = self.output.loss(decoded.vectors[real], targets[real])
         else:
             own = self._evaluated_log_probs(source, targets, lengths) if self.compares else None
             total = self.reinforce(self._log_prob(decoded, targets, real), decoded.looked.log_prob, real, own)
-        return total + self._penalty(decoded.looked, source, real) / real.sum() if self.training else total
+        if not self.training:
+            return total
+        more = self._penalty(decoded.looked, source, real)
+        if self.words is not None:
+            mean = _mean_part(memory.states, memory.lengths)
+            more = more + self.word_weight * self.words.loss(mean, targets.masked_fill(~real, self.end))
+        return total + more / real.sum()
 
     @torch.no_grad()
     def _evaluated_log_probs(

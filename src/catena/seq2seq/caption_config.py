@@ -57,7 +57,9 @@ class SoftCaptionConfig(Config):
     input: ImageConfig = ImageConfig(height=64, width=64)
     """How files become pixels."""
     augmentation: ImageAugmentationConfig = ImageAugmentationConfig()
-    """Random changes of training pictures. flip makes left and right in captions wrong."""
+    """Random changes of training pictures."""
+    directions: tuple[str, ...] = ("left", "right")
+    """Pictures with one of these words in a caption are never flipped."""
     cell: Literal["lstm", "gru"] = "lstm"
     """The recurrent cell."""
     d: int = Field(512, gt=0)
@@ -70,6 +72,9 @@ class SoftCaptionConfig(Config):
     """Multiply what is attended to by a learned factor between 0 and 1, for words that do not depend on the picture."""
     doubly_stochastic: float = Field(1.0, ge=0)
     """Weight of the squared difference between 1 and the attention that each part gets over all words."""
+    word_weight: float = Field(0.0, ge=0)
+    """Weight of a second loss: the mean of the parts of a picture predicts each word of a caption, without their order.
+    Helps an encoder that is trained from scratch on few pictures."""
     output: SoftmaxConfig = SoftmaxConfig()
     """The output layer."""
     sampling: ScheduledSamplingConfig = ScheduledSamplingConfig()

@@ -14,6 +14,7 @@ import torch
 
 import catena
 from catena import config as configs
+from catena.data.augment import to_unit_scale
 from catena.data.reading import ReadCounter
 from catena.data.samples.shapes import COLORS, write_scenes, write_shapes
 from catena.errors import ConfigError, DataError
@@ -92,14 +93,63 @@ def test_every_kind_trains_loads_resumes_and_predicts(kind: str, pixels: bool, s
 @pytest.mark.parametrize("kind", ["soft", "hard"])
 @pytest.mark.parametrize("pixels", [True, False])
 def test_killed_training_resumes_exactly(kind: str, pixels: bool, scenes: Path, tmp_path: Path) -> None:
-    augmentation = {"augmentation": {"padding": 2}} if pixels else {}
-    made = config(scenes, kind, pixels=pixels, model=augmentation, evaluation={"pictures": 0})
+    options = {"augmentation": {"padding": 2, "flip": 0.5}, "word_weight": 0.5} if pixels else {}
+    batches = {"batch_size": 8, "by_picture": pixels}
+    made = config(scenes, kind, pixels=pixels, model=options, evaluation={"pictures": 0}, batches=batches)
     made = CaptionTask.complete(made, print)
 
     def make() -> NetworkTraining:
         return CaptionTask.prepare(made, Sources(CaptionTask, made), Origin(Randomness(SEED)))
 
     killed_anywhere_ends_the_same(make, made.training, tmp_path, kills=[1, 2])
+
+
+@pytest.mark.parametrize("pixels", [True, False])
+def test_batches_by_picture_have_all_captions_of_their_pictures(pixels: bool, scenes: Path, tmp_path: Path) -> None:
+    batches = {"batch_size": 8, "by_picture": True}
+    made = CaptionTask.complete(config(scenes, pixels=pixels, batches=batches), print)
+    training = CaptionTask.prepare(made, Sources(CaptionTask, made), Origin(Randomness(SEED)))
+    rows = training.data.train
+    wanted: dict[bytes, list[list[int]]] = {}
+    for picture, target in zip(rows.rows.tolist(), rows.targets, strict=True):
+        wanted.setdefault(rows.contents[picture].tobytes(), []).append(target.tolist())
+    found: dict[bytes, list[list[int]]] = {}
+    epoch = training.epoch(1)
+    assert len(epoch) == -(-len(rows.pictures) // 8)
+    for i in range(len(epoch)):
+        batch = epoch.batch(i)
+        content = batch.source.content
+        assert len(content) <= 8
+        if pixels:
+            content = (255 * content).round().to(torch.uint8).permute(0, 2, 3, 1)
+        keys = [one.numpy().tobytes() for one in content.contiguous()]
+        for row, target, length in zip(batch.source.rows.tolist(), batch.targets, batch.lengths, strict=True):
+            found.setdefault(keys[row], []).append(target[:length].tolist())
+        assert batch.tokens == int(batch.lengths.sum())
+    assert {key: sorted(found[key]) for key in found} == {key: sorted(wanted[key]) for key in wanted}
+
+
+@pytest.mark.parametrize("by_picture", [True, False])
+def test_pictures_whose_captions_name_directions_are_not_flipped(by_picture: bool, scenes: Path) -> None:
+    """With the probability 1, all pictures are flipped but those with "red" in a caption."""
+    options = {"augmentation": {"flip": 1.0}, "directions": ["Red"]}
+    batches = {"batch_size": 8, "by_picture": by_picture}
+    made = CaptionTask.complete(config(scenes, pixels=True, model=options, batches=batches), print)
+    training = CaptionTask.prepare(made, Sources(CaptionTask, made), Origin(Randomness(SEED)))
+    rows, epoch = training.data.train, training.epoch(1)
+    directed = {
+        int(i): any("red" in caption.split() for caption in one.captions)
+        for i, one in zip(rows.own, rows.pictures, strict=True)
+    }
+    assert 0 < sum(directed.values()) < len(directed)
+    pixels = {int(i): to_unit_scale(torch.from_numpy(rows.contents[i : i + 1]))[0] for i in rows.own}
+    allowed = [pixels[i] if kept else pixels[i].flip(2) for i, kept in directed.items()]
+    n = 0
+    for batch in (epoch.batch(i) for i in range(len(epoch))):
+        for one in batch.source.content:
+            assert any(torch.allclose(one, other) for other in allowed)
+            n += 1
+    assert n == (len(rows.pictures) if by_picture else len(rows))
 
 
 def test_model_learns_colors_and_beats_a_blind_one(learned: CaptionTask, scenes: Path, tmp_path: Path) -> None:
@@ -281,6 +331,10 @@ def test_wrong_inputs_raise(learned: CaptionTask, scenes: Path, tmp_path: Path) 
             "model.encoder.kind must be 'features'",
         ),
         ({"training": {"metric": "bleu"}}, "Unknown training.metric 'bleu'"),
+        (
+            {"batches": {"by_picture": True, "batch_by": "tokens", "batch_size": 90}},
+            "batches.batch_by must be 'examples' if batches.by_picture = true, got 'tokens'",
+        ),
     ):
         with pytest.raises(ConfigError, match=words):
             configs.parse(CaptionConfig, values)

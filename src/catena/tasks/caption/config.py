@@ -66,6 +66,14 @@ class CaptionDataConfig(FilesConfig, SplitConfig):
         return {"file": self.file_column, "caption": self.caption_column, "split": self.split_column}
 
 
+class CaptionBatchConfig(BatchConfig):
+    """How captions are grouped into batches."""
+
+    by_picture: bool = False
+    """Put all captions of a picture into the same batch, where the encoder reads the picture once for all of them.
+    batch_size counts pictures then."""
+
+
 class CaptionEvaluationConfig(Config):
     """How the model is evaluated during training."""
 
@@ -118,7 +126,7 @@ class CaptionConfig(TaskConfig):
     tokenizer: TokenizerConfig = WordTokenizerConfig(lowercase=True)
     vocabulary: VocabularyConfig = VocabularyConfig(min_count=2)
     model: CaptionModelConfig = SoftCaptionConfig()
-    batches: BatchConfig = BatchConfig(batch_size=64)
+    batches: CaptionBatchConfig = CaptionBatchConfig(batch_size=64)
     training: TrainingConfig = Field(default_factory=TrainingConfig)
     search: SearchConfig = BeamConfig(beam_size=5, normalize="gnmt", length_penalty=0.7, max_length=40)
     """The search for captions."""
@@ -137,6 +145,11 @@ class CaptionConfig(TaskConfig):
         return (*LIKELIHOODS, *(CAPTION_METRICS if self.evaluation.pictures else ()))
 
     def problems(self) -> Iterator[str]:
+        if self.batches.by_picture and self.batches.batch_by != "examples":
+            yield (
+                f"batches.batch_by must be 'examples' if batches.by_picture = true, got {self.batches.batch_by!r}. "
+                f"Remove one of the two."
+            )
         reads_features = isinstance(self.model.encoder, FeatureEncoderConfig)
         if reads_features and self.data.features is None:
             yield "data.features must be a file if model.encoder.kind = 'features', got none. Pass --features FILE."

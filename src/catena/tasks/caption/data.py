@@ -122,6 +122,11 @@ class CaptionRows:
     def __len__(self) -> int:
         return len(self.targets)
 
+    def by_picture(self) -> list[np.ndarray]:
+        """The indices of the captions of each picture that has any."""
+        order = np.argsort(self.rows, kind="stable")
+        return np.split(order, np.flatnonzero(np.diff(self.rows[order])) + 1) if len(order) else []
+
 
 # --- reading ----------------------------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from catena.data.augment import N_IMAGE_UNIFORMS, augment_images, to_unit_scale
+from catena.data.augment import FLIP_COLUMN, N_IMAGE_UNIFORMS, augment_images, to_unit_scale
 from catena.data.batches import BatchPlan, pad
 from catena.data.examples import SourceLocation
 from catena.data.media_batches import RowStore
@@ -25,6 +25,7 @@ from catena.data.reading import ReadCounter
 from catena.draw.picture import Picture
 from catena.errors import ConfigError, DataError
 from catena.metrics.measure import Metric
+from catena.metrics.translation import words_only
 from catena.randomness import Randomness
 from catena.search.config import BaseSearchConfig, GreedyConfig
 from catena.search.overrides import best_search, truncation_warning, with_max_length
@@ -183,17 +184,48 @@ class CaptionTask(NeuralTask[CaptionConfig, CaptionExample, CaptionPrediction, C
     # --- training -----------------------------------------------------------------------------------------------------
 
     def epoch(self, rows: CaptionRows, number: int, randomness: Randomness) -> EpochPlan:
-        plan = BatchPlan.shuffled(rows.lengths, self.config.batches, randomness.numpy("batches", number))
+        config, generator = self.config.batches, randomness.numpy("batches", number)
+        directed = self._directed(rows)
+
+        def source(index: np.ndarray, counted: np.ndarray) -> PictureSource:
+            """The changed pictures at ``index`` of the contents; the changes are functions of ``counted``."""
+            reader = self.model.pictures
+            if not isinstance(reader, GridReader):
+                return self._source(rows, index)
+            uniforms = randomness.uniforms(
+                "augment", number, torch.from_numpy(counted).to(self.device), N_IMAGE_UNIFORMS
+            )
+            if directed is not None:
+                uniforms[torch.from_numpy(directed[index]).to(self.device), FLIP_COLUMN] = 1.0
+            pixels = self._stored(rows).take(index)
+            return pixel_source(
+                self.model, augment_images(pixels, uniforms, self.config.model.augmentation, reader.pixels.mean)
+            )
 
         def batch(index: np.ndarray) -> CaptionBatch:
-            if not isinstance(self.model.pictures, GridReader):
-                return self.collate(rows, index)
-            uniforms = randomness.uniforms("augment", number, torch.from_numpy(index).to(self.device), N_IMAGE_UNIFORMS)
-            pixels = self._stored(rows).take(rows.rows[index])
-            changed = augment_images(pixels, uniforms, self.config.model.augmentation, self.model.pictures.pixels.mean)
-            return self._batch(pixel_source(self.model, changed), rows, index)
+            return self._batch(source(rows.rows[index], index), rows, index)
 
-        return PlannedEpoch(plan, batch)
+        def batch_of_pictures(groups: np.ndarray) -> CaptionBatch:
+            index = np.concatenate([captions[i] for i in groups.tolist()])
+            own, repeated = np.unique(rows.rows[index], return_inverse=True)
+            pictures = source(own, own).repeat(torch.from_numpy(repeated).to(self.device))
+            return self._batch(pictures, rows, index)
+
+        if not config.by_picture:
+            return PlannedEpoch(BatchPlan.shuffled(rows.lengths, config, generator), batch)
+        captions = rows.by_picture()
+        longest = np.array([rows.lengths[index].max() for index in captions])
+        return PlannedEpoch(BatchPlan.shuffled(longest, config, generator), batch_of_pictures)
+
+    def _directed(self, rows: CaptionRows) -> np.ndarray | None:
+        """Whether each picture of the contents must not be flipped; None if no picture is flipped."""
+        words = {word.lower() for word in self.config.model.directions}
+        if not self.config.model.augmentation.flip or not words:
+            return None
+        directed = np.zeros(len(rows.contents), bool)
+        for i, one in zip(rows.own.tolist(), rows.pictures, strict=True):
+            directed[i] = any(not words.isdisjoint(words_only(caption).split()) for caption in one.captions)
+        return directed
 
     def collate(self, rows: CaptionRows, index: np.ndarray) -> CaptionBatch:
         return self._batch(self._source(rows, rows.rows[index]), rows, index)
