@@ -1,14 +1,20 @@
 """Keyword spotting in streams: misses and false alarms of the keyword runs of train_sounds.py.
 
     python make_negatives.py NEGATIVES --hours 5
-    python benchmarks/spot_stream.py $CATENA_DATA NEGATIVES --weights OUT/keyword.pt -o OUT
+    python benchmarks/make_keyword_clips.py TOOLS CARRIERS --carriers --clips 300 --seed 8
+    python benchmarks/spot_stream.py $CATENA_DATA NEGATIVES --carriers CARRIERS --weights OUT/keyword.pt -o OUT
+
+    python make_negatives.py DEV --split dev --hours 2 --seed 23
+    python benchmarks/spot_stream.py $CATENA_DATA DEV --split dev --weights OUT/keyword.pt -o OUT/dev
 
 Each recording is scored as a stream, as by ``catena spot``: moving average of 0.05 s, dead time of 0.7 s. NEGATIVES has
 hours of speech without the keyword by voices that are in no split of welcome_tts. The threshold is the lowest one with
 at most one false alarm an hour in the first half of its files; false alarms are counted in the second half and in the
 recordings of speech_music_8k, which were not used to choose it. Misses are of the 150 test clips with the keyword: no
 detection from 0.3 s before the word to 0.3 s after it. The clips without the keyword are listed apart, since a quarter
-of them are near misses; their alarms are not of normal speech. OUT/stream.json has the figures by seed and by engine.
+of them are near misses; their alarms are not of normal speech. The sentences of CARRIERS have another word where those
+of the test have the keyword. OUT/stream.json has the figures by run and by engine. Variants are chosen with ``--split
+dev``, which reads the dev clips and hours by the voices of dev.
 """
 
 from __future__ import annotations
@@ -70,7 +76,7 @@ def evaluate(network: SoundNetwork, options: argparse.Namespace) -> dict[str, An
     files = sorted(options.negatives.rglob("*.flac"))[: options.limit]
     first, second = (score(files[i::2], network) for i in (0, 1))
     threshold = choose_threshold([curve.scores for curve in first], count_hours(first), RATE, DEAD_TIME)
-    clips = [row for row in read_table(options.data / "welcome_tts" / "clips.tsv") if row["split"] == "test"]
+    clips = [row for row in read_table(options.data / "welcome_tts" / "clips.tsv") if row["split"] == options.split]
     positive = [row for row in clips if row["keyword"] == "1"][: options.limit]
     negative = [row for row in clips if row["keyword"] == "0"][: options.limit]
     found = [
@@ -97,6 +103,10 @@ def evaluate(network: SoundNetwork, options: argparse.Namespace) -> dict[str, An
         count[row["engine"]] += not hit
     figures["missed by engine"] = {engine: [count[engine], n] for engine, n in total.items()}
     figures["clips without the keyword that fired"] = [sum(map(bool, found[1])), len(negative)]
+    if options.carriers:
+        curves = score(sorted(options.carriers.glob("*.flac"))[: options.limit], network)
+        fired = [bool(find_detections(curve.scores, threshold, DEAD_TIME)) for curve in curves]
+        figures["carriers without the keyword that fired"] = [sum(fired), len(fired)]
     return figures
 
 
@@ -106,11 +116,16 @@ def main() -> None:
     parser.add_argument("negatives", type=Path)
     parser.add_argument("--weights", type=Path, required=True)
     parser.add_argument("-o", "--out", type=Path, default=Path("runs"))
+    parser.add_argument("--split", default="test", choices=("dev", "test"), help="the clips with the keyword")
+    parser.add_argument("--carriers", type=Path, help="folder of sentences with another word in its position")
+    parser.add_argument("--runs", nargs="*", help="only these runs of the weights")
     parser.add_argument("--limit", type=int, help="read only this many files of each kind, for a trial")
     options = parser.parse_args()
     torch.set_num_threads(1)
     results = {}
     for run, weights in torch.load(options.weights, map_location="cpu", weights_only=True).items():
+        if options.runs and run not in options.runs:
+            continue
         results[run] = evaluate(load_network(run, weights), options)
         print(run, json.dumps(results[run]), flush=True)
     options.out.mkdir(parents=True, exist_ok=True)

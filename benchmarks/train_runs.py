@@ -64,6 +64,7 @@ def parse_arguments(description: str, default: Sequence[str]) -> argparse.Namesp
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path, help="folder of packed data; with --pack, the folder of the data sets")
     parser.add_argument("--pack", type=Path, metavar="OUT", help="write packed data into the folder OUT and stop")
+    parser.add_argument("--only", nargs="*", default=[], help="names of the data sets to pack, instead of all")
     parser.add_argument("--more", type=Path, nargs="*", default=[], help="more folders of keyword clips to pack")
     parser.add_argument("-o", "--out", type=Path, default=Path("runs"), help="folder of the results")
     parser.add_argument("--runs", nargs="+", default=list(default), metavar="NAME:SEED")

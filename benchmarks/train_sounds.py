@@ -4,8 +4,17 @@
     python benchmarks/train_sounds.py packed -o OUT --minutes 9
 
 ``--pack`` reads audiomnist_8k, esc10_8k and welcome_tts, and needs soundfile; training does not. It stores log-mel
-energies in steps of 0.2 nats (0.9 dB), one byte each. ``digits:S`` is trained with seed S, ``keyword:S`` on the shipped
-clips and ``keyword-more:S`` also with the folders of ``--more``, which ``make_negatives.py --split train`` wrote.
+energies in steps of 0.2 nats (0.9 dB), those of the keyword in steps of 0.5, one byte each, as differences over time.
+``digits:S`` is trained with seed S, ``keyword:S`` on the shipped clips, ``keyword-more:S`` also with clips of
+``make_negatives.py``, and ``keyword-wide:S`` also with those of make_keyword_clips.py. Clips of ``--more`` are named
+by their folders:
+
+    python make_negatives.py with --split train --positives 700 --seed 101
+    python make_negatives.py without --split train --hours 0.7 --seed 102
+    python benchmarks/make_keyword_clips.py TOOLS wide --clips 1650 --seed 7
+    python benchmarks/train_sounds.py $CATENA_DATA --pack packed --only keyword --more with without wide
+    python benchmarks/train_sounds.py packed -o OUT --minutes 8 --runs keyword-more:{0,1,2} keyword-wide:{0,1,2}
+
 ``esc10:F.S`` is trained with seed S on all folds except F and tested on F; ``esc10:F+G.S`` leaves out F and G. Other
 names are variants; choose among them by dev. For ESC-10 the table does so: for each fold F, the variant whose runs
 without F and another fold have the highest accuracy on that other fold; its runs without F are averaged.
@@ -17,14 +26,16 @@ by the accuracy on the other four folds.
 
 The second command prints a table and writes OUT/sounds.json, and OUT/keyword.pt with the weights of the keyword runs.
 Every run has a fixed number of epochs and is evaluated once, with the average of its weights; nothing is selected on
-test sounds. The score of a keyword clip is the maximum over time; its threshold is chosen on dev. A run that is too
-slow for the limit trains for fewer epochs, which the table shows.
+test sounds. The score of a keyword clip is the maximum over time of the mean of 0.05 s, as in spot_stream.py; its
+threshold is chosen on dev. A run that is too slow for the limit trains for fewer epochs, which the table shows.
 """
 
 from __future__ import annotations
 
 import argparse
+import bz2
 import csv
+import io
 import json
 import math
 from collections.abc import Iterator, Sequence
@@ -50,7 +61,10 @@ from catena.training.average import MovingAverage, using
 
 FEATURES = SoundConfig()
 SILENCE = math.log(FEATURES.floor)
-STEP = 0.2
+STEPS = {"digits": 0.2, "esc10": 0.2, "keyword": 0.5}
+"""Steps of the stored log-mel energies in nats."""
+SMOOTHING = 5
+"""Frames of the moving average of keyword scores."""
 LENGTH_STEP = 64
 """Batches are padded to multiples of this length, since cuDNN plans each new shape."""
 MAX_FRAMES = 4000
@@ -82,7 +96,12 @@ class Run:
     frame_weight: float = 0.0
     noise: float = 0.0
     """Probability of adding noise from a sound without the keyword, 5 to 30 dB below."""
-    use_more: bool = False
+    loss: Literal["clip", "event"] = "clip"
+    """Of the pooled score, or of the highest scores in the word and outside it."""
+    more: tuple[str, ...] = ()
+    """Other training clips."""
+    colored_noise: float = 0.0
+    """Fraction of the added noise that is white, pink or brown."""
     average: float = 0.995
     augmentation: SoundAugmentationConfig = field(
         default_factory=lambda: SoundAugmentationConfig(
@@ -114,6 +133,19 @@ KEYWORD = Run(
     noise=0.5,
     augmentation=LOUD,
 )
+MORE = replace(
+    KEYWORD,
+    encoder=SpectrogramConfig(channels=(24, 48, 64), encoder=tdnn(128, 5)),
+    epochs=90,
+    batch_size=64,
+    loss="event",
+    frame_weight=2.0,
+    noise=0.7,
+    colored_noise=0.6,
+    more=("with", "without"),
+    augmentation=LOUD.model_copy(update={"tempo": 1.3}),
+)
+WIDE = replace(MORE, epochs=60, more=("with", "without", "wide"))
 RUNS = {
     "digits": DIGITS,
     "digits-tdnn": replace(DIGITS, encoder=tdnn(96, 5)),
@@ -133,7 +165,12 @@ RUNS = {
     "keyword": KEYWORD,
     "keyword-shift": replace(KEYWORD, augmentation=LOUD.model_copy(update={"mel_shift": 6.0, "tempo": 1.35})),
     "keyword-max": replace(KEYWORD, pooling="max"),
-    "keyword-more": replace(KEYWORD, epochs=40, use_more=True),
+    "keyword-more": MORE,
+    "keyword-wide": WIDE,
+    "keyword-wide-clip": replace(WIDE, loss="clip", frame_weight=0.5),
+    "keyword-wide-large": replace(
+        WIDE, encoder=SpectrogramConfig(channels=(32, 64, 96), encoder=tdnn(192, 5, dropout=0.1))
+    ),
 }
 DEFAULT_RUNS = [
     *(f"esc10:{fold}.0" for fold in range(1, 6)),
@@ -150,25 +187,36 @@ DEFAULT_RUNS = [
 FOLDERS = {"digits": "audiomnist_8k", "esc10": "esc10_8k", "keyword": "welcome_tts"}
 
 
-def pack(folder: Path, target: Path, more: Sequence[Path]) -> None:
+def pack(folder: Path, target: Path, names: Sequence[str], more: Sequence[Path]) -> None:
     """Write the log-mel energies, labels, groups and times of each data set."""
     target.mkdir(parents=True, exist_ok=True)
-    for data, name in FOLDERS.items():
-        rows = list(list_rows(data, folder / name, more if data == "keyword" else []))
-        features = [quantize(path) for path, *_ in rows]
+    for data in names:
+        rows = list(list_rows(data, folder / FOLDERS[data], more if data == "keyword" else []))
+        features = [quantize(path, STEPS[data]) for path, *_ in rows]
         offsets = np.cumsum([0, *map(len, features)])
-        columns = {key: np.array([row[i] for row in rows]) for i, key in enumerate(("labels", "groups", "spans"), 1)}
+        columns: dict[str, Any] = {
+            key: np.array([row[i] for row in rows]) for i, key in enumerate(("labels", "groups", "spans"), 1)
+        }
         infos = np.array([row[4] for row in rows])
-        path = target / f"{data}.npz"
-        np.savez_compressed(path, flat=np.concatenate(features), offsets=offsets, infos=infos, **columns)
+        differences = np.diff(np.concatenate(features), axis=0, prepend=np.uint8(0))
+        path = target / f"{data}.npz.bz2"
+        with bz2.open(path, "wb") as file:
+            np.savez(file, differences=differences, offsets=offsets, infos=infos, **columns)
         print(f"{path}: {len(rows)} sounds, {offsets[-1] / 360_000:.2f} hours, {path.stat().st_size / 1e6:.1f} MB")
 
 
-def quantize(path: Path) -> np.ndarray:
+def quantize(path: Path, step: float) -> np.ndarray:
     with torch.inference_mode():
         samples = torch.from_numpy(read_audio(path, FEATURES.sample_rate).samples)
         features = LogMel(FEATURES)(samples[None])[0][0]
-    return ((features - SILENCE) / STEP).round().clamp(0, 255).to(torch.uint8).numpy()
+    return ((features - SILENCE) / step).round().clamp(0, 255).to(torch.uint8).numpy()
+
+
+def unpack(path: Path) -> dict[str, np.ndarray]:
+    """The arrays of a packed data set; ``flat`` has the steps of all frames."""
+    with np.load(io.BytesIO(bz2.decompress(path.read_bytes()))) as arrays:
+        columns = {key: arrays[key] for key in arrays if key != "differences"}
+        return columns | {"flat": np.cumsum(arrays["differences"], axis=0, dtype=np.uint8)}
 
 
 Row = tuple[Path, int, str, tuple[float, float], str]
@@ -189,7 +237,7 @@ def list_rows(data: str, folder: Path, more: Sequence[Path]) -> Iterator[Row]:
     for other in more:
         for row in read_table(other / "labels.tsv"):
             span = read_span(row)
-            yield other / row["file"], int(span[0] >= 0), "more", span, f"{row['voice']}|{row['snr']}"
+            yield other / row["file"], int(span[0] >= 0), other.name, span, f"{row['voice']}|{row['snr']}"
 
 
 def read_table(path: Path) -> list[dict[str, str]]:
@@ -204,26 +252,26 @@ def read_span(row: dict[str, str]) -> tuple[float, float]:
 class Sounds:
     """The sounds of a cache on a device; long recordings are cut into pieces."""
 
-    def __init__(self, path: Path, device: torch.device) -> None:
-        with np.load(path) as arrays:
-            self.flat = torch.from_numpy(arrays["flat"]).to(device)
-            starts, ends = arrays["offsets"][:-1], arrays["offsets"][1:]
-            sizes = np.where(ends - starts > MAX_FRAMES, PIECE_FRAMES, ends - starts)
-            pieces = [(i, start) for i in range(len(starts)) for start in range(starts[i], ends[i], sizes[i])]
-            self.rows, begins = np.array(pieces).T
-            limits = np.minimum(begins + sizes[self.rows], ends[self.rows])
-            self.starts = torch.from_numpy(begins).to(device)
-            self.lengths = torch.from_numpy(limits - begins).to(device)
-            self.labels = torch.from_numpy(arrays["labels"][self.rows].astype(np.int64)).to(device)
-            self.groups = arrays["groups"][self.rows].astype(str)
-            self.spans = torch.from_numpy(arrays["spans"][self.rows].astype(np.float32)).to(device)
-            self.infos = arrays["infos"][self.rows].astype(str)
+    def __init__(self, folder: Path, data: str, device: torch.device) -> None:
+        arrays, self.step = unpack(folder / f"{data}.npz.bz2"), STEPS[data]
+        self.flat = torch.from_numpy(arrays["flat"]).to(device)
+        starts, ends = arrays["offsets"][:-1], arrays["offsets"][1:]
+        sizes = np.where(ends - starts > MAX_FRAMES, PIECE_FRAMES, ends - starts)
+        pieces = [(i, start) for i in range(len(starts)) for start in range(starts[i], ends[i], sizes[i])]
+        self.rows, begins = np.array(pieces).T
+        limits = np.minimum(begins + sizes[self.rows], ends[self.rows])
+        self.starts = torch.from_numpy(begins).to(device)
+        self.lengths = torch.from_numpy(limits - begins).to(device)
+        self.labels = torch.from_numpy(arrays["labels"][self.rows].astype(np.int64)).to(device)
+        self.groups = arrays["groups"][self.rows].astype(str)
+        self.spans = torch.from_numpy(arrays["spans"][self.rows].astype(np.float32)).to(device)
+        self.infos = arrays["infos"][self.rows].astype(str)
 
     def batch(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         lengths = self.lengths[rows]
         steps = torch.arange(int(lengths.max()), device=rows.device)
         x = self.flat[(self.starts[rows][:, None] + steps).clamp(max=len(self.flat) - 1)]
-        return x.float() * STEP + SILENCE, lengths
+        return x.float() * self.step + SILENCE, lengths
 
 
 def frame_targets(spans: Tensor, sources: Tensor) -> tuple[Tensor, Tensor]:
@@ -234,6 +282,39 @@ def frame_targets(spans: Tensor, sources: Tensor) -> tuple[Tensor, Tensor]:
     inside = (times > start + quarter) & (times < end - quarter) & (start >= 0)
     outside = (times < start - 0.2) | (times > end + 0.2) | (start < 0)
     return inside.float(), (inside | outside) & (sources >= 0)
+
+
+def event_loss(frames: Tensor, spans: Tensor, sources: Tensor, real: Tensor) -> Tensor:
+    """Cross-entropy of the events that a stream finds: one in the word, none farther than 0.3 s from it.
+
+    The score of an event is the highest smoothed score of the frames where it may be.
+    """
+    curve = smooth(frames.masked_fill(~real, 0.0))
+    times = sources * FEATURES.hop + FEATURES.frame / 2
+    start, end = spans[:, :1], spans[:, 1:]
+    found = real & (sources >= 0) & (start >= 0) & (times >= start) & (times <= end + 0.1)
+    outside = real & ((start < 0) | (times < start - 0.3) | (times > end + 0.3) | (sources < 0))
+    losses = []
+    for where, sign in ((found, 1.0), (outside, -1.0)):
+        present = where.any(1)
+        highest = curve.masked_fill(~where, -1e4).amax(1)[present]
+        losses.append(F.softplus(-sign * highest).sum() / len(frames))
+    return losses[0] + losses[1]
+
+
+def smooth(frames: Tensor) -> Tensor:
+    """The mean of ``SMOOTHING`` frames up to each one, as ``smooth_scores`` computes it, except at the beginning."""
+    return F.avg_pool1d(F.pad(frames[:, None], (SMOOTHING - 1, 0), mode="replicate"), SMOOTHING, 1)[:, 0]
+
+
+def make_colored_noise(seconds: float = 30.0) -> Tensor:
+    """Log-mel energies of white, pink and brown noise."""
+    generator = torch.Generator().manual_seed(0)
+    n = round(seconds * FEATURES.sample_rate)
+    spectrum = torch.fft.rfft(torch.randn(n, generator=generator))
+    frequencies = torch.arange(len(spectrum)).clamp(min=1)
+    sounds = [torch.fft.irfft(spectrum * frequencies ** (-exponent / 2), n) for exponent in (0.0, 1.0, 2.0)]
+    return LogMel(FEATURES)(torch.stack([0.1 * sound / sound.std() for sound in sounds]))[0]
 
 
 # --- training ---------------------------------------------------------------------------------------------------------
@@ -259,6 +340,7 @@ class Trainer:
             self.network.parameters(), self.run.learning_rate, weight_decay=self.run.weight_decay, foreach=True
         )
         self.average = MovingAverage(self.network, self.run.average)
+        self.colored = make_colored_noise().to(device)
         self.n_batches = math.ceil(len(self.train_rows) / self.run.batch_size)
 
     def choose_rows(self, folds: Sequence[int]) -> tuple[Tensor, dict[str, Tensor]]:
@@ -268,8 +350,7 @@ class Trainer:
             chosen["train"] = ~chosen["test"]
         else:
             chosen = {split: groups == split for split in ("train", "dev", "test")}
-            if self.run.use_more:
-                chosen["train"] |= groups == "more"
+            chosen["train"] |= np.isin(groups, self.run.more)
         rows = {split: torch.from_numpy(np.nonzero(where)[0]) for split, where in chosen.items()}
         return rows.pop("train"), rows
 
@@ -334,22 +415,31 @@ class Trainer:
         return (weight * losses[0] + (1 - weight) * losses[1]).mean()
 
     def add_noise(self, x: Tensor, uniforms: Tensor) -> Tensor:
-        """Other training sounds without the keyword, 5 to 30 dB below, for a part of the batch."""
+        """Other training sounds without the keyword or colored noise, 5 to 30 dB below, for a part of the batch."""
         others = self.train_rows.to(self.device)
         others = others[self.sounds.labels[others] == 0]
         rows = others[(uniforms[:, 0] * len(others)).long()]
         noise, lengths = self.sounds.batch(rows)
-        steps = torch.arange(x.shape[1], device=x.device) % lengths[:, None]
-        noise = noise[torch.arange(len(x), device=x.device)[:, None], steps]
+        steps = torch.arange(x.shape[1], device=x.device)
+        noise = noise[torch.arange(len(x), device=x.device)[:, None], steps % lengths[:, None]]
+        if self.run.colored_noise:
+            u = uniforms[:, 3] / self.run.colored_noise
+            starts = (uniforms[:, 0] * self.colored.shape[1]).long()
+            times = (starts[:, None] + steps) % self.colored.shape[1]
+            colored = self.colored[(u * 3).long().clamp(max=2)[:, None], times]
+            noise = torch.where((u < 1)[:, None, None], colored, noise)
         mixed = mix_noise(x, noise, 5 + 25 * uniforms[:, 1])
         return torch.where((uniforms[:, 2] < self.run.noise)[:, None, None], mixed, x)
 
     def keyword_loss(self, x: Tensor, lengths: Tensor, sources: Tensor, rows: Tensor) -> Tensor:
         output = self.network(x, lengths)
-        loss = F.binary_cross_entropy_with_logits(output.scores[:, 0], self.sounds.labels[rows].float())
-        targets, known = frame_targets(self.sounds.spans[rows], sources)
-        known &= torch.arange(x.shape[1], device=x.device) < lengths[:, None]
-        return loss + self.run.frame_weight * frame_loss(output.frames, targets[..., None], known)
+        labels, spans = self.sounds.labels[rows].float(), self.sounds.spans[rows]
+        targets, known = frame_targets(spans, sources)
+        real = torch.arange(x.shape[1], device=x.device) < lengths[:, None]
+        loss = self.run.frame_weight * frame_loss(output.frames, targets[..., None], known & real)
+        if self.run.loss == "clip":
+            return loss + F.binary_cross_entropy_with_logits(output.scores[:, 0], labels)
+        return loss + event_loss(output.frames[..., 0], spans, sources, real)
 
     @torch.no_grad()
     def predict(self, rows: Tensor) -> tuple[Tensor, Tensor]:
@@ -357,8 +447,15 @@ class Trainer:
         with using(self.network, self.average.weights()):
             self.network.eval()
             outputs = [self.network(*self.sounds.batch(part)) for part in rows.to(self.device).split(50)]
-        scores = [out.scores if self.run.data != "keyword" else out.frames.amax(1) for out in outputs]
-        return torch.cat(scores).cpu(), torch.cat([out.frames.argmax(1) for out in outputs]).cpu()
+        if self.run.data != "keyword":
+            return torch.cat([out.scores for out in outputs]).cpu(), torch.cat(
+                [out.frames.argmax(1) for out in outputs]
+            )
+        curves = [smooth(out.frames[..., 0].clamp(min=-1e4)) for out in outputs]
+        return (
+            torch.cat([curve.amax(1) for curve in curves])[:, None].cpu(),
+            torch.cat([curve.argmax(1) for curve in curves])[:, None].cpu(),
+        )
 
     def evaluate(self) -> dict[str, Any]:
         scores = {split: self.predict(rows) for split, rows in self.tests.items()}
@@ -416,7 +513,7 @@ def train_one(arguments: argparse.Namespace) -> None:
     name, number = arguments.runs[0].split(":")
     held_out, _, seed = number.rpartition(".")
     folds = [int(fold) for fold in held_out.split("+")] if held_out else []
-    sounds = Sounds(arguments.data / f"{RUNS[name].data}.npz", device)
+    sounds = Sounds(arguments.data, RUNS[name].data, device)
     trainer = Trainer(name, folds, int(seed), sounds, device, arguments.epochs)
     clock = trainer.train(arguments.deadline)
     result: dict[str, Any] = {"run": name, "number": number, "folds": folds, "seconds": clock.seconds}
@@ -488,10 +585,10 @@ def fit_svm(path: Path) -> None:
 
     from catena.tasks.baselines.features import sound_columns, summarize_frames
 
-    with np.load(path / "esc10.npz") as arrays:
-        frames = arrays["flat"].astype(np.float32) * STEP + SILENCE
-        rows = np.stack([summarize_frames(part) for part in np.split(frames, arrays["offsets"][1:-1])])
-        labels, folds = arrays["labels"], arrays["groups"].astype(int)
+    arrays = unpack(path / "esc10.npz.bz2")
+    frames = arrays["flat"].astype(np.float32) * STEPS["esc10"] + SILENCE
+    rows = np.stack([summarize_frames(part) for part in np.split(frames, arrays["offsets"][1:-1])])
+    labels, folds = arrays["labels"], arrays["groups"].astype(int)
     columns = sound_columns(FEATURES)
     inputs = {
         "statistics": rows[:, columns.statistics],
@@ -545,7 +642,7 @@ def save(folder: Path, results: Sequence[dict[str, Any]], weights: dict[str, Any
 def main() -> None:
     arguments = parse_arguments(__doc__ or "", DEFAULT_RUNS)
     if arguments.pack:
-        pack(arguments.data, arguments.pack, arguments.more)
+        pack(arguments.data, arguments.pack, arguments.only or list(FOLDERS), arguments.more)
     elif arguments.one:
         train_one(arguments)
     elif arguments.svm:
