@@ -222,7 +222,7 @@ def test_mask_leaves_targets_out_of_the_loss() -> None:
 
 
 class TestWaveNet(StepperLaws):
-    @pytest.fixture(params=[{}, {"window": 3}, {"n_speakers": 2}], ids=str)
+    @pytest.fixture(params=[{}, {"window": 3}, {"n_speakers": 2}, {"orders": (3,)}, {"orders": (1, 4)}], ids=str)
     def make(self, request: pytest.FixtureRequest) -> Callable[[], WaveNet]:
         return lambda: small(**request.param).double()
 
@@ -230,7 +230,7 @@ class TestWaveNet(StepperLaws):
 class TestSinglePrecision(StepperLaws):
     atol = 1e-5
 
-    @pytest.fixture(params=[{}, {"window": 3, "d": 16}], ids=str)
+    @pytest.fixture(params=[{}, {"window": 3, "d": 16}, {"orders": (2, 5), "n_speakers": 1}], ids=str)
     def make(self, request: pytest.FixtureRequest) -> Callable[[], WaveNet]:
         return lambda: small(**request.param)
 
@@ -278,6 +278,69 @@ def test_ensemble_and_sampling_work_as_for_texts() -> None:
     scores = torch.stack([model.token_log_probs(ids, torch.tensor([30]))[0] for model in (one, other)])
     expected = (scores.double().exp().mean(dim=0)).log().sum()
     assert found[0].log_prob == pytest.approx(expected.item(), abs=1e-3)
+
+
+# --- linear prediction ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [{}, {"upsampling": "learned", "n_speakers": 2}], ids=str)
+@pytest.mark.parametrize("start", [0, 4, 20])
+def test_windows_with_predictions_have_the_loss_of_the_whole_recording(options: dict[str, object], start: int) -> None:
+    model = small(orders=(2, 5), **options).double()
+    speakers, frames = conditions(model, 1, 40)
+    x, n = levels(1, 40, model), 12
+    stepper = model.conditioned(speakers, frames) if options else model
+    whole = stepper.token_log_probs(x + model.first, torch.tensor([40]))
+    predicted = torch.from_numpy(model.predictors.predict(x[0].numpy().astype(np.uint8)))[None]
+    padded = torch.cat((torch.full((1, model.field), model.silence), x), dim=1)
+    before = torch.cat((predicted[:, :1].expand(-1, model.field - 1, -1, -1), predicted), dim=1)
+    window = None
+    if frames is not None:
+        frames = torch.cat((frames.new_zeros(1, model.n_context_frames, 3), frames), dim=1)
+        window = frames[:, start // 4 : start // 4 + model.n_context_frames + 3 + model.upsampling.margin]
+    size = model.field + n - 1
+    condition = model.condition(speakers, window, before[:, start : start + size])
+    loss = model.loss(padded[:, start : start + size], x[:, start : start + n], None, condition)
+    assert loss.item() == pytest.approx(-whole[0, start : start + n].mean().item(), abs=1e-9)
+
+
+def test_predictors_remember_more_than_the_receptive_field() -> None:
+    model = small(orders=(4,)).double()
+    ids = levels(2, 60, model) + model.first
+    ids[1, 10:] = ids[0, 10:]
+    scores = model.token_log_probs(ids, torch.tensor([60, 60]))
+    assert 3 * model.field < 50
+    assert (scores[0, 50:] - scores[1, 50:]).abs().max() > 1e-6
+
+
+def test_later_samples_change_no_earlier_score_of_a_model_with_predictors() -> None:
+    model = small(orders=(4,)).double()
+    ids = levels(1, 40, model) + model.first
+    changed = ids.clone()
+    changed[:, 25:] = model.first
+    one, other = (model.token_log_probs(x, torch.tensor([40]))[0, :25] for x in (ids, changed))
+    assert torch.equal(one, other)
+
+
+def test_generation_with_predictors_is_what_single_steps_give() -> None:
+    model = small(orders=(2, 5))
+    state = model.start(2)
+    found = model.generate(state, 30, seed=7)
+    uniforms = np.stack([counted_uniforms(7, row, 0, 30) for row in range(2)])
+    scores = model.token_log_probs(found + model.first, torch.tensor([30, 30]))
+    for i in range(30):
+        log_probs = model.log_probs(state)[:, model.first :].double()
+        for row in range(2):
+            assert_chosen(log_probs[row].exp().cumsum(dim=0), uniforms[row, i], int(found[row, i]))
+            assert log_probs[row, found[row, i]].item() == pytest.approx(scores[row, i].item(), abs=1e-4)
+        state = model.advance(state, found[:, i] + model.first)
+    assert torch.equal(model.generate(model.start(2), 30, seed=7), found)
+
+
+def test_model_with_predictors_needs_predictions() -> None:
+    model = small(orders=(2,))
+    with pytest.raises(DataError, match="predictions must be given to a model with linear_prediction, got None"):
+        model.hidden(levels(1, model.field, model))
 
 
 # --- generation -------------------------------------------------------------------------------------------------------

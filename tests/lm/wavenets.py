@@ -9,6 +9,8 @@ from torch import Tensor
 from catena.encoders.dilated import Dilated
 from catena.encoders.upsampling import LearnedUpsampling, LinearUpsampling, RepeatUpsampling, Upsampling
 from catena.lm.wavenet import WaveNet
+from catena.lm.wavenet_prediction import LinearPredictors
+from catena.outputs.prediction import PredictionMixture
 from catena.outputs.softmax import Softmax
 from tests.oracle.wavenet import Layer
 
@@ -23,6 +25,7 @@ def small(
     n_blocks: int = 2,
     n_speakers: int = 0,
     upsampling: str | None = None,
+    orders: tuple[int, ...] = (),
     seed: int = 0,
 ) -> WaveNet:
     """A WaveNet with random weights, so large that its distributions are far from even."""
@@ -37,13 +40,16 @@ def small(
         up = kinds[upsampling]
     encoder = Dilated(
         d, d, window=window, n_layers=n_layers, n_blocks=n_blocks, d_skip=d_skip, final_relu=True,
-        d_global=4 if n_speakers else 0, d_local=3 if up else 0,
+        d_global=4 if n_speakers else 0, d_local=(3 if up else 0) + 6 * len(orders),
     )  # fmt: skip
-    model = WaveNet(encoder, Softmax(d_skip, n_levels), n_speakers=n_speakers, upsampling=up)
+    predictors = LinearPredictors(orders, n_levels) if orders else None
+    output = PredictionMixture(d_skip, n_levels, len(orders), 3) if orders else Softmax(d_skip, n_levels)
+    model = WaveNet(encoder, output, n_speakers=n_speakers, upsampling=up, predictors=predictors)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.3 * (5 / d) ** 0.5 * torch.randn_like(parameter))
-        model.output.scores.weight.mul_(3.0)
+        if isinstance(output, Softmax):
+            output.scores.weight.mul_(3.0)
     return model.eval()
 
 

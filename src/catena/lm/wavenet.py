@@ -18,7 +18,7 @@ from dataclasses import replace
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Float64, Int
 from torch import Tensor, nn
 
 from catena.data.mulaw import decode_mulaw, level_positions, silence_level
@@ -29,10 +29,13 @@ from catena.encoders.upsampling import Upsampling
 from catena.errors import ConfigError, DataError, StepperError
 from catena.kernels.wavenet.reference import Step
 from catena.lm.base import SPECIALS, AutoregressiveLM
+from catena.lm.wavenet_checks import check_parts, check_speakers
+from catena.lm.wavenet_prediction import LinearPredictors
 from catena.lm.wavenet_state import (
     CompiledSteps,
     WaveNetState,
     copy_step,
+    join_features,
     join_states,
     series_ahead,
     step_from_tails,
@@ -56,16 +59,24 @@ class WaveNet(nn.Module, AutoregressiveLM[WaveNetState]):
         output: from ``encoder.d_out`` features to the levels.
         n_speakers: the number of speakers; 0 if the model is not conditioned on them.
         upsampling: from the rate of the series to the rate of the samples; None if there is no series.
+        predictors: linear predictors, whose features are the last ones of ``encoder.d_local``, and of
+            ``output.d_in``; None for none.
     """
 
     _compiled: CompiledSteps | None = None
 
     def __init__(
-        self, encoder: Dilated, output: OutputLayer, *, n_speakers: int = 0, upsampling: Upsampling | None = None
+        self,
+        encoder: Dilated,
+        output: OutputLayer,
+        *,
+        n_speakers: int = 0,
+        upsampling: Upsampling | None = None,
+        predictors: LinearPredictors | None = None,
     ) -> None:
         super().__init__()
-        _check_parts(encoder, output, n_speakers, upsampling)
-        self.encoder, self.output, self.upsampling = encoder, output, upsampling
+        check_parts(encoder, output, n_speakers, upsampling, predictors)
+        self.encoder, self.output, self.upsampling, self.predictors = encoder, output, upsampling, predictors
         self.n_levels, self.n_speakers, self.field = output.v, n_speakers, encoder.field
         self.embedding = nn.Embedding(self.n_levels, encoder.d_in)
         self.speakers = nn.Embedding(n_speakers + 1, encoder.d_global) if n_speakers else None
@@ -105,7 +116,10 @@ class WaveNet(nn.Module, AutoregressiveLM[WaveNetState]):
         return 0 if self.upsampling is None else self.upsampling.margin - (1 - self.field) // self.upsampling.hop
 
     def condition(
-        self, speakers: Int[Tensor, " b"] | None = None, frames: Float[Tensor, "b f k"] | None = None
+        self,
+        speakers: Int[Tensor, " b"] | None = None,
+        frames: Float[Tensor, "b f k"] | None = None,
+        predictions: Float[Tensor, "b s p 4"] | None = None,
     ) -> Condition:
         """The condition of windows, or of whole recordings.
 
@@ -113,29 +127,53 @@ class WaveNet(nn.Module, AutoregressiveLM[WaveNetState]):
             speakers: indices from 0; -1 for an unknown speaker. None for all unknown.
             frames: the slower series; ``frames[:, n_context_frames]`` is the vector of the first target. With
                 ``upsampling.margin`` vectors after the one of the last target, a window equals the whole recording.
+            predictions: by the linear predictors, of the sample after each input.
 
         Returns:
             A condition whose series begins with the first input that the first target depends on.
         """
         constant = series = None
         if self.speakers is not None and speakers is not None:
-            _check_speakers(speakers, self.n_speakers)
+            check_speakers(speakers, self.n_speakers)
             constant = self.speakers(torch.where(speakers < 0, self.n_speakers, speakers))
         if self.upsampling is not None and frames is not None:
             skipped = self.n_context_frames * self.upsampling.hop - (self.field - 1)
             series = self.upsampling(frames)[:, skipped:]
+        if self.predictors is not None and predictions is not None:
+            features = self.predictors.features(predictions).to(self.embedding.weight)
+            series = join_features(None if series is None else series[:, : features.shape[1]], features)
         return Condition(constant, series)
 
     # --- training and scoring -----------------------------------------------------------------------------------------
 
     def hidden(self, inputs: Int[Tensor, "b s"], condition: Condition | None = None) -> Float[Tensor, "b t d"]:
-        """The vectors after each of the last ``s - field + 1`` inputs, which have their full context in the inputs."""
+        """The vectors after each of the last ``s - field + 1`` inputs, which have their full context in the inputs.
+
+        With linear predictors, they end with the features of their predictions that the output reads.
+        """
         biases = None
         if condition is not None:
             series = condition.series
             series = None if series is None else series[:, : inputs.shape[1]]
             biases = self.encoder.project(Condition(condition.constant, series))
-        return self.encoder.without_padding(self.embedding(inputs), biases)
+        hidden = self.encoder.without_padding(self.embedding(inputs), biases)
+        if self.predictors is None:
+            return hidden
+        series = None if condition is None else condition.series
+        if series is None:
+            raise DataError(
+                "predictions must be given to a model with linear_prediction, got None. Pass them to condition()."
+            )
+        features = series[:, inputs.shape[1] - hidden.shape[1] : inputs.shape[1], -self.predictors.n_features :]
+        return self._with_anchors(hidden, features)
+
+    def _with_anchors(
+        self, hidden: Float[Tensor, "*n d"], features: Float[Tensor, "*n f"] | None
+    ) -> Float[Tensor, "*n d_in"]:
+        """The input of the output layer."""
+        if self.predictors is None or features is None:
+            return hidden
+        return torch.cat((hidden, features[..., : self.predictors.n_anchors]), dim=-1)
 
     def loss(
         self,
@@ -168,7 +206,7 @@ class WaveNet(nn.Module, AutoregressiveLM[WaveNetState]):
         found = []
         for block in _blocks(levels):
             hidden, after = self._read_block(state, block)
-            hidden = torch.cat((state.step.hidden[:, None], hidden[:, :-1]), dim=1)
+            hidden = torch.cat((self._last_hidden(state)[:, None], hidden[:, :-1]), dim=1)
             found.append(self.output.log_prob(hidden.flatten(0, 1), block.flatten()).view(block.shape))
             state = after
         scores = torch.cat(found, dim=1) if found else self.embedding.weight.new_zeros(ids.shape)
@@ -205,6 +243,10 @@ class WaveNet(nn.Module, AutoregressiveLM[WaveNetState]):
         n = next((len(x) for x in (speakers, frames) if x is not None), 1)
         silence = torch.full((n, self.field), self.silence, device=self.device)
         series = None if condition.series is None else condition.series[:, : self.field]
+        predictors = None if self.predictors is None else self.predictors.start(n)
+        features = self._features(predictors)
+        if features is not None:
+            series = join_features(series, features[:, None].expand(-1, self.field, -1))
         biases = self.encoder.project(Condition(condition.constant, series))
         x = self.embedding(silence)
         raw, tails = self.encoder.continue_(x, self.encoder.begin(n, x.device, x.dtype), biases)
@@ -214,25 +256,48 @@ class WaveNet(nn.Module, AutoregressiveLM[WaveNetState]):
             parts = self.encoder.project(Condition(condition.constant)) or []
             bias = torch.stack([part[:, 0] for part in parts if part is not None], dim=1)
         sources = None if condition.series is None else torch.arange(n, device=x.device)
-        return WaveNetState(step, condition.constant, bias, condition.series, sources)
+        return WaveNetState(step, condition.constant, bias, condition.series, sources, predictors)
+
+    def _features(self, predictors: Float64[Tensor, "n s"] | None) -> Float[Tensor, "n f"] | None:
+        """The features of the predictions of the next samples."""
+        if self.predictors is None or predictors is None:
+            return None
+        return self.predictors.features(self.predictors.current(predictors)).to(self.embedding.weight)
+
+    def _last_hidden(self, state: WaveNetState) -> Float[Tensor, "n d"]:
+        """The input of the output layer for the next sample."""
+        return self._with_anchors(state.step.hidden, self._features(state.predictors))
 
     @torch.no_grad()
     def log_probs(self, state: WaveNetState) -> Float[Tensor, "n v"]:
-        levels = self.output.log_probs(state.step.hidden)
+        levels = self.output.log_probs(self._last_hidden(state))
         return torch.cat((levels.new_full((len(levels), self.first), NEG_INF), levels), dim=1)
 
     @torch.no_grad()
     def advance(self, state: WaveNetState, ids: Int[Tensor, " n"]) -> WaveNetState:
-        own = replace(state, step=copy_step(state.step))
+        levels = self._levels(ids)[0][:, None]
+        features, predictors = self._read_predictors(state, levels)
+        own = replace(state, step=copy_step(state.step), predictors=predictors)
         steps = self._steps()
-        steps.kernel.read_(own.step, self._levels(ids)[0][:, None], steps.biases(own, 1))
+        steps.kernel.read_(own.step, levels, steps.biases(own, 1, features))
         return own
+
+    def _read_predictors(
+        self, state: WaveNetState, levels: Int[Tensor, "n t"]
+    ) -> tuple[Float[Tensor, "n t f"] | None, Float64[Tensor, "n s"] | None]:
+        """The features of the predictions after each level, and the state of the predictors after the last one."""
+        if self.predictors is None or state.predictors is None:
+            return None, None
+        predictors = state.predictors.clone()
+        predictions = self.predictors.read_(predictors, levels)
+        return self.predictors.features(predictions).to(self.embedding.weight), predictors
 
     @torch.no_grad()
     def select(self, state: WaveNetState, rows: Int[Tensor, " m"]) -> WaveNetState:
         step = Step(*(x[rows] for x in state.step))
         constant, bias, sources = (None if x is None else x[rows] for x in (state.constant, state.bias, state.sources))
-        return WaveNetState(step, constant, bias, state.series, sources)
+        predictors = None if state.predictors is None else state.predictors[rows.cpu()]
+        return WaveNetState(step, constant, bias, state.series, sources, predictors)
 
     @torch.no_grad()
     def join(self, states: Sequence[WaveNetState]) -> WaveNetState:
@@ -262,11 +327,13 @@ class WaveNet(nn.Module, AutoregressiveLM[WaveNetState]):
     ) -> tuple[Float[Tensor, "n t d"], WaveNetState]:
         """The vectors after each level by the convolutions, and the state after the last one."""
         t = levels.shape[1]
-        biases = self.encoder.project(Condition(state.constant, series_ahead(state, self.field, t)))
+        features, predictors = self._read_predictors(state, levels)
+        series = join_features(series_ahead(state, self.field, t), features)
+        biases = self.encoder.project(Condition(state.constant, series))
         tails = tails_from_step(state.step, self._sizes)
         raw, tails = self.encoder.continue_(self.embedding(levels), tails, biases)
         step = step_from_tails(tails, state.step.time + t, raw[:, -1].clone(), self._sizes)
-        return raw, replace(state, step=step)
+        return self._with_anchors(raw, features), replace(state, step=step, predictors=predictors)
 
     @property
     def _sizes(self) -> list[int]:
@@ -328,7 +395,7 @@ class WaveNet(nn.Module, AutoregressiveLM[WaveNetState]):
         """For output layers that the kernels do not know."""
         found = []
         for u in uniforms.unbind(dim=1):
-            log_probs = self.output.log_probs(state.step.hidden).double()
+            log_probs = self.output.log_probs(self._last_hidden(state)).double()
             if temperature:
                 edges = torch.softmax(log_probs / temperature, dim=-1).cumsum(dim=-1)
                 level = (edges <= u[:, None] * edges[:, -1:]).sum(dim=-1).clamp(max=self.n_levels - 1)
@@ -394,28 +461,3 @@ class ConditionedWaveNet(AutoregressiveLM[WaveNetState]):
 
 def _blocks(levels: Int[Tensor, "n t"]) -> list[Int[Tensor, "n _"]]:
     return [block for block in levels.split(BLOCK, dim=1) if block.shape[1]]
-
-
-def _check_parts(encoder: Dilated, output: OutputLayer, n_speakers: int, upsampling: Upsampling | None) -> None:
-    pairs = [
-        ("encoder.d_in", encoder.d_in, encoder.d, "encoder.d"),
-        ("output.d_in", output.d_in, encoder.d_out, "encoder.d_out"),
-        ("encoder.d_local", encoder.d_local, upsampling.d if upsampling else 0, "upsampling.d"),
-    ]
-    for name, value, wanted, source in pairs:
-        if value != wanted:
-            raise ConfigError(f"{name} must be {wanted}, as {source}, got {value}. Build the parts with equal sizes.")
-    if bool(n_speakers) != bool(encoder.d_global):
-        raise ConfigError(
-            f"n_speakers must be 0 exactly if encoder.d_global = {encoder.d_global} is 0, got {n_speakers}. Set both, "
-            "or none."
-        )
-    if not encoder.final_relu:
-        raise ConfigError("encoder.final_relu must be True, got False. Build the encoder with final_relu=True.")
-
-
-def _check_speakers(speakers: Tensor, n_speakers: int) -> None:
-    if speakers.device.type == "cpu" and len(speakers) and int(speakers.max()) >= n_speakers:
-        raise DataError(
-            f"speakers must be below n_speakers = {n_speakers}, got {int(speakers.max())}. Use -1 for a new speaker."
-        )

@@ -9,8 +9,10 @@ from catena.encoders.dilated import Dilated
 from catena.encoders.upsampling import LearnedUpsampling, LinearUpsampling, RepeatUpsampling, Upsampling
 from catena.lm.wavenet import WaveNet
 from catena.lm.wavenet_config import WaveNetConfig
+from catena.lm.wavenet_prediction import LinearPredictors
 from catena.outputs.base import OutputLayer
 from catena.outputs.logistic import LogisticMixture
+from catena.outputs.prediction import PredictionMixture
 from catena.outputs.softmax import Softmax
 
 
@@ -31,6 +33,7 @@ def build_wavenet(
         d_local: the size of the vectors of a slower series that the model is conditioned on, such as 40 for a log-mel
             spectrogram with 40 bands; 0 for none.
     """
+    predictors = LinearPredictors(config.linear_prediction, config.n_levels) if config.linear_prediction else None
     encoder = Dilated(
         config.d,
         config.d,
@@ -41,15 +44,18 @@ def build_wavenet(
         d_skip=config.d_skip,
         final_relu=True,
         d_global=config.d_speaker if n_speakers else 0,
-        d_local=d_local,
+        d_local=d_local + (predictors.n_features if predictors else 0),
     )
     output = _build_output(config)
     if counts is not None:
         output.start_at(np.asarray(counts, np.float64) + 1)
-    return WaveNet(encoder, output, n_speakers=n_speakers, upsampling=_build_upsampling(config, d_local))
+    upsampling = _build_upsampling(config, d_local)
+    return WaveNet(encoder, output, n_speakers=n_speakers, upsampling=upsampling, predictors=predictors)
 
 
 def _build_output(config: WaveNetConfig) -> OutputLayer:
+    if config.linear_prediction:
+        return PredictionMixture(config.d_skip, config.n_levels, len(config.linear_prediction), config.n_logistics)
     if config.distribution == "softmax":
         return Softmax(config.d_skip, config.n_levels)
     return LogisticMixture(config.d_skip, config.n_levels, config.n_logistics)

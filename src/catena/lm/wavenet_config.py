@@ -34,9 +34,13 @@ class WaveNetConfig(Config):
     n_levels: int = Field(256, ge=2, le=256)
     """Number of mu-law levels."""
     distribution: Literal["softmax", "logistic_mixture"] = "softmax"
-    """The distribution of the next level: one probability for each, or a mixture of a few logistic distributions."""
+    """The distribution of the next level: one probability for each, or a mixture of a few logistic distributions. Leave
+    it out with linear_prediction."""
     n_logistics: int = Field(10, gt=0)
     """Number of distributions in a logistic mixture."""
+    linear_prediction: tuple[Annotated[int, Field(gt=0, le=512)], ...] = ()
+    """Orders of adaptive linear predictors, such as 32,128, whose predictions the network reads and corrects; empty for
+    none. The output is then a mixture of n_logistics distributions around their predictions."""
     d_speaker: int = Field(16, gt=0)
     """Size of a speaker's vector."""
     upsampling: Literal["repeat", "linear", "learned"] = "repeat"
@@ -54,6 +58,19 @@ class WaveNetConfig(Config):
     def field(self) -> int:
         """The receptive field: the number of samples that one prediction depends on."""
         return 1 + (self.window - 1) * self.n_blocks * (2**self.n_layers - 1)
+
+    @model_validator(mode="after")
+    def _has_predictors(self) -> WaveNetConfig:
+        orders = self.linear_prediction
+        if len(set(orders)) < len(orders):
+            unique = ",".join(map(str, dict.fromkeys(orders)))
+            raise ValueError(f"linear_prediction must have different orders, got {orders}. Use {unique}.")
+        if orders and self.distribution != "softmax":
+            raise ValueError(
+                f"distribution must be left out with linear_prediction, got {self.distribution!r}. The output is a "
+                "mixture around the predictions."
+            )
+        return self
 
     @model_validator(mode="after")
     def _has_strides(self) -> WaveNetConfig:

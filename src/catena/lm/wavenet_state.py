@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Float64, Int
 from torch import Tensor, nn
 
 from catena.encoders.conv_state import ConvState
@@ -29,6 +29,7 @@ class WaveNetState:
         bias: what it adds inside the gates of each layer.
         series: the upsampled series of several sources; index i is for sample ``i - field + 1``.
         sources: the row of ``series`` of each row.
+        predictors: the state of the linear predictors of each row, on the CPU in double precision.
     """
 
     step: Step
@@ -36,6 +37,7 @@ class WaveNetState:
     bias: Float[Tensor, "n l d2"] | None = None
     series: Float[Tensor, "m s k"] | None = None
     sources: Int[Tensor, " n"] | None = None
+    predictors: Float64[Tensor, "n p"] | None = None
 
 
 def copy_step(step: Step) -> Step:
@@ -72,11 +74,20 @@ def series_ahead(state: WaveNetState, field: int, t: int) -> Float[Tensor, "n t 
     return state.series[state.sources[:, None], positions]
 
 
+def join_features(
+    series: Float[Tensor, "n t k"] | None, features: Float[Tensor, "n t f"] | None
+) -> Float[Tensor, "n t _"] | None:
+    """The vectors that the gates read: those of the series, and the features of predictions after them."""
+    present = [x for x in (series, features) if x is not None]
+    return torch.cat(present, dim=-1) if present else None
+
+
 def join_states(states: Sequence[WaveNetState]) -> WaveNetState:
     """The rows of several states, concatenated."""
     step = Step(*(torch.cat(x) for x in zip(*(state.step for state in states), strict=True)))
-    constant, bias = (_cat([getattr(state, name) for state in states]) for name in ("constant", "bias"))
-    return WaveNetState(step, constant, bias, *_join_series(states))
+    names = ("constant", "bias", "predictors")
+    constant, bias, predictors = (_cat([getattr(state, name) for state in states]) for name in names)
+    return WaveNetState(step, constant, bias, *_join_series(states), predictors)
 
 
 def _cat(tensors: Sequence[Tensor | None]) -> Tensor | None:
@@ -120,10 +131,10 @@ class CompiledSteps:
         """Whether no weight has changed since, or moved to another device or dtype."""
         return self.versions == _versions(self.sources)
 
-    def biases(self, state: WaveNetState, k: int) -> Biases | None:
-        """What the condition adds inside the gates at each of the next ``k`` steps."""
+    def biases(self, state: WaveNetState, k: int, features: Float[Tensor, "n k f"] | None = None) -> Biases | None:
+        """What the condition adds inside the gates at each of the next ``k`` steps, with features of predictions."""
         constant = None if state.bias is None else state.bias[:, None]
-        series = series_ahead(state, self.field, k)
+        series = join_features(series_ahead(state, self.field, k), features)
         if series is None or self.local is None:
             return constant
         local = torch.einsum("nki,ldi->nkld", series, self.local)

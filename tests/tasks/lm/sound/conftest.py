@@ -28,6 +28,8 @@ KINDS: dict[str, dict[str, Any]] = {
     "log_mel": {"local": "log_mel", "n_mels": 5, "upsampling": "learned"},
     "series": {"local": "series", "speakers": True, "upsampling": "linear"},
     "mixture": {"distribution": "logistic_mixture", "n_logistics": 3},
+    "prediction": {"linear_prediction": [2, 6], "n_logistics": 3, "flip": 0.5},
+    "prediction_log_mel": {"linear_prediction": [4], "local": "log_mel", "n_mels": 5, "speakers": True, "d_speaker": 4},
 }
 
 

@@ -29,6 +29,15 @@ def test_recordings_have_batches_and_a_split_of_their_own() -> None:
         ({"model": {"kind": "wavenet", "strides": []}}, "strides must have at least one factor"),
         ({"model": {"kind": "wavenet", "local": "log_mel", "frame": 1e-5}}, "frame and hop must have at least 2 and 1"),
         ({"model": {"kind": "wavenet", "sample_rate": 10}}, "sample_rate"),
+        (
+            {"model": {"kind": "wavenet", "linear_prediction": [8, 4, 8]}},
+            "linear_prediction must have different orders, got (8, 4, 8). Use 8,4.",
+        ),
+        (
+            {"model": {"kind": "wavenet", "linear_prediction": [8], "distribution": "logistic_mixture"}},
+            "distribution must be left out with linear_prediction, got 'logistic_mixture'.",
+        ),
+        ({"model": {"kind": "wavenet", "linear_prediction": [0]}}, "linear_prediction"),
     ],
 )
 def test_wrong_values_are_reported(values: dict[str, object], sentence: str) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from jaxtyping import UInt8
@@ -64,10 +65,17 @@ class RecordingExample:
 
 @dataclass(frozen=True, eq=False)
 class RecordingRows:
-    """Decoded recordings, and what is known about each."""
+    """Decoded recordings, and what is known about each.
+
+    Args:
+        recordings: their levels.
+        examples: their files, speakers and series.
+        predictions: of linear predictors (:class:`catena.tasks.lm.sound.model.StoredPredictions`); None for none.
+    """
 
     recordings: Recordings
     examples: list[RecordingExample]
+    predictions: Any = None
 
     @property
     def lengths(self) -> np.ndarray:

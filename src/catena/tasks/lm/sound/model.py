@@ -5,10 +5,15 @@ Slower series of recordings, for local conditioning: log-mel spectrograms, or ve
 Vector f belongs to the samples from ``f hop`` to ``(f + 1) hop - 1``. Before a recording there are zeros (after
 normalization), and after the last vector it is held, so windows of a recording have the same vectors as the whole.
 Nothing is stored: a spectrogram is computed for each window. Tested in tests/tasks/lm/sound/test_series.py.
+
+The predictions of adaptive linear predictors are stored, since each depends on the whole recording before it. Tested in
+tests/tasks/lm/sound/test_prediction.py.
 """
 
 from __future__ import annotations
 
+import math
+import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -17,19 +22,22 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Float32, Int
 from torch import Tensor, nn
 
 from catena.checkpoint import read_stored
+from catena.data.media import map_in_threads
 from catena.data.mulaw import decode_mulaw
-from catena.data.recordings import Recordings, WindowBatch, WindowPlan
+from catena.data.recordings import IN_MEMORY, Recordings, WindowBatch, WindowPlan
 from catena.data.vocabulary import Labels
+from catena.encoders.dilated import Condition
 from catena.encoders.log_mel import LogMel
 from catena.encoders.sound import FeatureNorm
 from catena.errors import DataError, FormatError
 from catena.files import as_json
 from catena.lm.wavenet import WaveNet
 from catena.lm.wavenet_build import build_wavenet
+from catena.lm.wavenet_prediction import FLIPPED, PARTS, LinearPredictors
 from catena.registry import did_you_mean
 from catena.tasks.lm.sound.config import WaveNetLMConfig
 from catena.tasks.lm.sound.data import RecordingExample, RecordingRows
@@ -153,6 +161,53 @@ def fit_norm(norm: FeatureNorm, series: LocalSeries, n_recordings: int, n_most: 
     norm.fit(torch.cat([series.read(i, 0, min(frames, series.n_frames(i))) for i in chosen]).to(norm.mean.device))
 
 
+# --- linear prediction ------------------------------------------------------------------------------------------------
+
+
+class StoredPredictions:
+    """The predictions of each sample of recordings from the samples before it in the same recording.
+
+    They need 16 bytes for each sample and predictor, in a temporary file that is mapped into memory if they are large.
+    Recordings are read by several threads.
+
+    Args:
+        predictors: the predictors.
+        recordings: the recordings.
+    """
+
+    def __init__(self, predictors: LinearPredictors, recordings: Recordings) -> None:
+        self.orders, self.edges = predictors.orders, recordings.edges
+        shape = (recordings.n_samples, len(predictors.orders), PARTS)
+        self.values = _empty(shape)
+
+        def read(i: int) -> None:
+            self.values[self.edges[i] : self.edges[i + 1]] = predictors.predict(recordings[i])
+
+        for _ in map_in_threads(read, range(len(recordings))):
+            pass
+
+    def windows(
+        self, chosen: Int[np.ndarray, " b"], starts: Int[np.ndarray, " b"], field: int, n: int
+    ) -> Float32[np.ndarray, "b n p 4"]:
+        """The predictions of the sample after each of ``n`` inputs of windows.
+
+        Those before a recording are the ones of its first sample, those after its end the ones of its last.
+        """
+        low, high = self.edges[chosen, None], self.edges[chosen + 1, None] - 1
+        positions = low + starts[:, None] + np.arange(1 - field, n + 1 - field)
+        return np.asarray(self.values[positions.clip(low, high)])
+
+
+def _empty(shape: tuple[int, ...]) -> Float32[np.ndarray, "..."]:
+    """An array in memory, or in a temporary file if it is large."""
+    size = 4 * math.prod(shape)
+    if size <= IN_MEMORY:
+        return np.empty(shape, np.float32)
+    with tempfile.TemporaryFile(prefix="catena-predictions-") as file:
+        file.truncate(size)
+        return np.memmap(file, np.float32, "r+", shape=shape)  # stays valid after the file is closed
+
+
 # --- the network ------------------------------------------------------------------------------------------------------
 
 
@@ -201,6 +256,7 @@ class RecordingBatch:
         mask: True at real targets; None if all are.
         speakers: the index of each window's speaker; None if the model has none.
         frames: normalized vectors of the slower series; None if there is none.
+        predictions: by linear predictors, of the sample after each input; None if there are none.
     """
 
     inputs: Int[Tensor, "b s"]
@@ -208,6 +264,7 @@ class RecordingBatch:
     mask: Bool[Tensor, "b t"] | None = None
     speakers: Int[Tensor, " b"] | None = None
     frames: Float[Tensor, "b f k"] | None = None
+    predictions: Float[Tensor, "b s p 4"] | None = None
 
     @property
     def n_targets(self) -> int:
@@ -243,15 +300,43 @@ class RecordingNetwork(nn.Module):
             return LogMelSeries(rows.recordings, self.log_mel)
         return StoredSeries(rows.examples, rows.lengths, self.hop, len(self.norm.mean))
 
+    def open_predictions(self, rows: RecordingRows) -> StoredPredictions | None:
+        """The predictions of recordings; None if the model has no linear predictors. Those of the rows if they fit."""
+        predictors, own = self.wavenet.predictors, rows.predictions
+        if predictors is None:
+            return None
+        if isinstance(own, StoredPredictions) and own.orders == predictors.orders:
+            return own
+        return StoredPredictions(predictors, rows.recordings)
+
     def load_batch(
-        self, batch: WindowBatch, speakers: Int[np.ndarray, " b"], series: LocalSeries | None
+        self,
+        batch: WindowBatch,
+        speakers: Int[np.ndarray, " b"],
+        series: LocalSeries | None,
+        predictions: StoredPredictions | None = None,
+        flipped: Bool[np.ndarray, " b"] | None = None,
     ) -> RecordingBatch:
-        """Windows with their conditions, on the device of the network."""
+        """Windows with their conditions, on the device of the network.
+
+        Args:
+            batch: the windows.
+            speakers: the index of each window's speaker.
+            series: the slower series of the recordings.
+            predictions: of the recordings.
+            flipped: the windows whose sign was changed.
+        """
         device = self.wavenet.device
         inputs, targets = (torch.from_numpy(x).to(device).long() for x in (batch.inputs, batch.targets))
         mask = None if batch.mask.all() else torch.from_numpy(batch.mask).to(device)
         chosen = torch.from_numpy(speakers).to(device) if self.wavenet.n_speakers else None
-        return RecordingBatch(inputs, targets, mask, chosen, self._frames(batch, series))
+        predicted = None
+        if predictions is not None:
+            values = predictions.windows(batch.recordings, batch.starts, self.wavenet.field, inputs.shape[1])
+            if flipped is not None:
+                values = np.where(flipped[:, None, None, None], values * np.array(FLIPPED, np.float32), values)
+            predicted = torch.from_numpy(values).to(device)
+        return RecordingBatch(inputs, targets, mask, chosen, self._frames(batch, series), predicted)
 
     def _frames(self, batch: WindowBatch, series: LocalSeries | None) -> Float[Tensor, "b f k"] | None:
         if series is None or self.norm is None or self.wavenet.upsampling is None:
@@ -268,15 +353,18 @@ class RecordingNetwork(nn.Module):
 
     def loss(self, batch: RecordingBatch) -> Float[Tensor, ""]:
         """The mean of -log p over the real targets, in nats."""
-        condition = self.wavenet.condition(batch.speakers, batch.frames)
+        condition = self._condition(batch)
         return self.wavenet.loss(batch.inputs, batch.targets, batch.mask, condition)
 
     @torch.no_grad()
     def log_probs(self, batch: RecordingBatch) -> Float[Tensor, "b t"]:
         """log p of each target."""
-        hidden = self.wavenet.hidden(batch.inputs, self.wavenet.condition(batch.speakers, batch.frames))
+        hidden = self.wavenet.hidden(batch.inputs, self._condition(batch))
         found = self.wavenet.output.log_prob(hidden.flatten(0, 1), batch.targets.flatten())
         return found.view(batch.targets.shape)
+
+    def _condition(self, batch: RecordingBatch) -> Condition:
+        return self.wavenet.condition(batch.speakers, batch.frames, batch.predictions)
 
 
 class RecordingEpoch(EpochPlan):
@@ -288,6 +376,7 @@ class RecordingEpoch(EpochPlan):
         speakers: the index of each recording's speaker.
         series: the slower series.
         generator: decides which windows are changed; it depends only on the seed and the epoch.
+        predictions: of the recordings; None if the model has no linear predictors.
     """
 
     def __init__(
@@ -297,8 +386,10 @@ class RecordingEpoch(EpochPlan):
         speakers: Int[np.ndarray, " n"],
         series: LocalSeries | None,
         generator: np.random.Generator,
+        predictions: StoredPredictions | None = None,
     ) -> None:
         self.network, self.plan, self.speakers, self.series = network, plan, speakers, series
+        self.predictions = predictions
         dropped, flipped = generator.random((2, len(plan.chosen)))
         self.dropped = dropped < network.config.drop_speaker
         self.flipped = flipped < network.config.flip
@@ -311,7 +402,7 @@ class RecordingEpoch(EpochPlan):
         rows = slice(i * self.plan.batch_size, (i + 1) * self.plan.batch_size)
         speakers = np.where(self.dropped[rows], -1, self.speakers[batch.recordings])
         last = self.network.config.n_levels - 1
-        over = self.flipped[rows, None]
-        inputs, targets = (np.where(over, last - x, x) for x in (batch.inputs, batch.targets))
+        over = self.flipped[rows]
+        inputs, targets = (np.where(over[:, None], last - x, x) for x in (batch.inputs, batch.targets))
         flipped = WindowBatch(inputs, targets, batch.mask, batch.recordings, batch.starts)
-        return self.network.load_batch(flipped, speakers, self.series)
+        return self.network.load_batch(flipped, speakers, self.series, self.predictions, over)

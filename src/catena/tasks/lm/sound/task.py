@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -128,6 +129,7 @@ class SoundLmTask(NeuralTask[LmConfig, RecordingExample, ScoredRecording, LmOpti
         if series is not None and network.norm is not None:
             fit_norm(network.norm, series, len(train))
         task = cls(config, encoding, network)
+        parts = {part: task._with_predictions(rows) for part, rows in parts.items()}
         lines += [counts, *task._describe_parts(parts)]
         data = Dataset(parts["train"], parts["dev"], parts["test"], lines)
         return NetworkTraining(task, data, origin.randomness)
@@ -151,7 +153,11 @@ class SoundLmTask(NeuralTask[LmConfig, RecordingExample, ScoredRecording, LmOpti
         return RecordingNetwork(get_model(config), encoding)
 
     def encode(self, examples: Sequence[RecordingExample], *, gold: bool = True) -> RecordingRows:
-        return decode_recordings(self.model_config, examples, ReadCounter())
+        return self._with_predictions(decode_recordings(self.model_config, examples, ReadCounter()))
+
+    def _with_predictions(self, rows: RecordingRows) -> RecordingRows:
+        """The recordings with the predictions of the model's linear predictors, if it has any."""
+        return replace(rows, predictions=self.recording_network.open_predictions(rows))
 
     # --- batches and loss ---------------------------------------------------------------------------------------------
 
@@ -167,7 +173,8 @@ class SoundLmTask(NeuralTask[LmConfig, RecordingExample, ScoredRecording, LmOpti
             epoch=number,
         )
         changes = randomness.numpy("changes of windows", number)
-        return RecordingEpoch(network, plan, self._speaker_ids(rows), network.open_series(rows), changes)
+        series, predictions = network.open_series(rows), network.open_predictions(rows)
+        return RecordingEpoch(network, plan, self._speaker_ids(rows), series, changes, predictions)
 
     def _speaker_ids(self, rows: RecordingRows) -> Int[np.ndarray, " n"]:
         return self.encoding.speaker_ids(example.speaker for example in rows.examples)
@@ -220,15 +227,16 @@ class SoundLmTask(NeuralTask[LmConfig, RecordingExample, ScoredRecording, LmOpti
         models = (self, *self.others)
         hop, batches = math.lcm(*(model.recording_network.hop for model in models)), self.config.batches
         length = -(-batches.length // hop) * hop
-        conditions = [(model._speaker_ids(rows), model.recording_network.open_series(rows)) for model in models]
+        opened = [(model._speaker_ids(rows), model.recording_network) for model in models]
+        conditions = [(ids, network.open_series(rows), network.open_predictions(rows)) for ids, network in opened]
         field = max(model.recording_network.wavenet.field for model in models)
         for batch in evaluation_windows(rows.recordings, field, length, batches.batch_size):
             found = []
-            for model, (speakers, series) in zip(models, conditions, strict=True):
+            for model, (speakers, series, predictions) in zip(models, conditions, strict=True):
                 network = model.recording_network
                 inputs = batch.inputs[:, field - network.wavenet.field :]
                 own = WindowBatch(inputs, batch.targets, batch.mask, batch.recordings, batch.starts)
-                made = network.load_batch(own, speakers[batch.recordings], series)
+                made = network.load_batch(own, speakers[batch.recordings], series, predictions)
                 found.append(network.log_probs(made).double().cpu())
             mixed: Tensor = torch.logsumexp(torch.stack(found), dim=0) - math.log(len(found))
             yield batch, mixed.numpy()
@@ -264,6 +272,8 @@ class SoundLmTask(NeuralTask[LmConfig, RecordingExample, ScoredRecording, LmOpti
         ]
         if len(self.encoding.speakers):
             lines.append(f"{len(self.encoding.speakers)} speakers: {', '.join(self.encoding.speakers.names[:top])}")
+        if orders := model.linear_prediction:
+            lines.append(f"corrects adaptive linear predictors of the orders {', '.join(map(str, orders))}")
         if model.local != "nothing":
             lines.append(f"conditioned on {model.local}, {self.encoding.d_local} features for each {model.hop} samples")
         return lines

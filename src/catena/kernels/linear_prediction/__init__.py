@@ -1,0 +1,4 @@
+"""Adaptive linear prediction of series by recursive least squares.
+
+Tested in tests/kernels/linear_prediction.
+"""
