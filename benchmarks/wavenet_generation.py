@@ -17,7 +17,7 @@ import argparse
 import importlib
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -148,9 +148,11 @@ def on_cpu(model: WaveNet, rounds: int) -> None:
 
 
 @torch.inference_mode()
-def on_gpu(model: WaveNet, rounds: int, n_steps: int = 4000) -> None:
+def on_gpu(
+    model: WaveNet, rounds: int, warps: Sequence[int] = (4, 8, 16), stages: Sequence[int] = (1, 2), n_steps: int = 4000
+) -> None:
     print(torch.cuda.get_device_name())
-    launches = [gpu_module().Launch(warps, stages) for warps in (4, 8, 16) for stages in (1, 2)]
+    launches = [gpu_module().Launch(n_warps, n_stages) for n_warps in warps for n_stages in stages]
     compare(model, torch.empty(0, device="cuda"), launches, 3 * model.field)
     compare(model, torch.empty(0, device="cuda", dtype=torch.bfloat16), launches[-1:], 500)
     show(measure(plain_steps(model), rounds, "cuda"), "reference, one step in a CUDA graph")
@@ -196,10 +198,15 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--d", type=int, default=64)
     parser.add_argument("--d-skip", type=int, default=64)
+    parser.add_argument("--warps", type=int, nargs="+", default=[4, 8, 16], help="with --device cuda")
+    parser.add_argument("--stages", type=int, nargs="+", default=[1, 2], help="with --device cuda")
     flags = parser.parse_args()
     torch.set_num_threads(1)
     model = make(flags.d, flags.d_skip)
-    on_gpu(model, flags.rounds) if flags.device == "cuda" else on_cpu(model, flags.rounds)
+    if flags.device == "cuda":
+        on_gpu(model, flags.rounds, flags.warps, flags.stages)
+    else:
+        on_cpu(model, flags.rounds)
 
 
 if __name__ == "__main__":

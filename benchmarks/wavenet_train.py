@@ -14,6 +14,10 @@ scored in float32 and written to OUT/weights.pt.
 condition, with the speaker, and with a log-mel spectrogram (40 bands, 100 frames a second) as local condition. It takes
 5.5 minutes, and prints one table.
 
+--linear-prediction 16 32 64 128 adds adaptive linear predictors of these orders, which read each recording and each of
+its copies once, in several threads. Changes of the level are then made in the copies and not in the windows, so that
+the predictions are of what the network reads.
+
 --adapt scores the unseen voice and the music also with weights that learn while they read (dynamic evaluation, Krause
 et al. 2018): each recording starts from the trained weights, and after a segment is scored, one step of Adam is made on
 it. So no sample is predicted by weights that have seen it, as with the adaptive linear predictor. The
@@ -31,6 +35,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +49,7 @@ from catena.data.recordings import Recordings, WindowPlan
 from catena.lm.wavenet import WaveNet
 from catena.lm.wavenet_build import build_wavenet
 from catena.lm.wavenet_config import WaveNetConfig
+from catena.lm.wavenet_prediction import FLIPPED, PARTS, LinearPredictors
 from catena.randomness import Randomness
 from catena.training.average import MovingAverage, using
 
@@ -71,14 +77,23 @@ class Tape:
         device: of all tensors.
         local: whether to compute log-mel vectors.
         like: a tape whose mean and deviation the log-mel vectors are normalized by; its own if None.
+        predictors: linear predictors, which read each recording once, in several threads.
     """
 
-    def __init__(self, recordings: Recordings, device: torch.device, local: bool, like: Tape | None = None) -> None:
+    def __init__(
+        self,
+        recordings: Recordings,
+        device: torch.device,
+        local: bool,
+        like: Tape | None = None,
+        predictors: LinearPredictors | None = None,
+    ) -> None:
         self.recordings, self.device = recordings, device
         self.levels = torch.from_numpy(np.array(recordings.levels)).to(device)
         self.edges = torch.from_numpy(recordings.edges).to(device)
         self.speakers = torch.from_numpy(recordings.speakers).to(device)
         self.frames = self.frame_edges = None
+        self.predictions = None if predictors is None else self._predict(predictors)
         if local:
             frames, self.frame_edges = self._frames()
             self.mean, self.deviation = (frames.mean(0), frames.std(0)) if like is None else (like.mean, like.deviation)
@@ -93,6 +108,36 @@ class Tape:
         levels = self.levels[positions.clamp(0, len(self.levels) - 1)].long()
         levels = torch.where(real, levels, silence_level())
         return levels[:, :-1], levels[:, field:], real[:, field:]
+
+    def prediction_windows(
+        self, chosen: np.ndarray, starts: np.ndarray, field: int, n: int, flipped: Tensor | None = None
+    ) -> Tensor | None:
+        """The predictions of the sample after each input; before a recording, those of its first sample."""
+        if self.predictions is None:
+            return None
+        rows, first = torch.from_numpy(chosen).to(self.device), torch.from_numpy(starts).to(self.device)
+        low, high = self.edges[rows, None], self.edges[rows + 1, None]
+        positions = (low + first[:, None] - field) + torch.arange(1, field + n, device=self.device)
+        found = self.predictions[torch.minimum(torch.maximum(positions, low), high - 1)]
+        if flipped is None:
+            return found
+        return torch.where(flipped[:, None, None, None], found * found.new_tensor(FLIPPED), found)
+
+    def _predict(self, predictors: LinearPredictors) -> Tensor:
+        """The predictions of all samples; recordings of similar length are read by one thread after another."""
+        began = time.perf_counter()
+        recordings = self.recordings
+        found = np.empty((recordings.n_samples, len(predictors.orders), PARTS), np.float32)
+
+        def read(i: int) -> None:
+            found[recordings.edges[i] : recordings.edges[i + 1]] = predictors.predict(recordings[i])
+
+        order = np.argsort(-recordings.lengths, kind="stable").tolist()
+        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+            list(pool.map(read, order))
+        size, seconds = found.nbytes / 2**20, time.perf_counter() - began
+        print(f"predictions of {recordings.n_samples:,} samples in {seconds:.1f} s, {size:,.0f} MiB")
+        return torch.from_numpy(found).to(self.device)
 
     def frame_windows(self, chosen: np.ndarray, starts: np.ndarray, before: int, n: int) -> Tensor | None:
         """The frames of windows whose first targets are multiples of the hop; zeros before a recording."""
@@ -131,9 +176,15 @@ class Run:
     def __init__(self, flags: argparse.Namespace, corpus: Corpus) -> None:
         self.flags, self.corpus, self.device = flags, corpus, torch.device(flags.device)
         indices = np.concatenate([corpus.indices(kind, "train") for kind in flags.kinds])
-        self.data = Tape(faster(corpus.select(indices), flags.speeds), self.device, flags.local)
+        self.predictors = LinearPredictors(flags.linear_prediction) if flags.linear_prediction else None
+        chosen = corpus.select(indices)
+        gain = flags.gain if self.predictors else 0.0
+        self.data = Tape(
+            with_copies(chosen, flags.speeds, gain, flags.seed), self.device, flags.local, predictors=self.predictors
+        )
         self.config = WaveNetConfig(
             d=flags.d, d_skip=flags.d_skip, n_layers=flags.layers, n_blocks=flags.blocks, dropout=flags.dropout,
+            linear_prediction=tuple(flags.linear_prediction),
         )  # fmt: skip
         torch.manual_seed(flags.seed)
         counts = np.bincount(self.data.recordings.levels, minlength=256)
@@ -169,13 +220,14 @@ class Run:
         speakers = self.data.speakers[torch.from_numpy(chosen).to(self.device)]
         speakers = speakers.masked_fill(torch.from_numpy(dropped).to(self.device), -1)
         frames = self.data.frame_windows(chosen, starts, self.model.n_context_frames, flags.targets)
-        if flags.gain:
+        if flags.gain and self.predictors is None:
             factors = torch.from_numpy(10 ** (generator.uniform(-flags.gain, flags.gain, len(chosen)) / 20))
             inputs, targets = (amplify(x, factors.to(self.device)) for x in (inputs, targets))
         over = torch.from_numpy(flipped).to(self.device)[:, None]  # a sound of opposite sign is as good
         inputs, targets = (torch.where(over, 255 - x, x) for x in (inputs, targets))
+        predictions = self.data.prediction_windows(chosen, starts, self.model.field, flags.targets, over[:, 0])
         with self.precision():
-            return window_loss(self.model, inputs, targets, mask, speakers, frames)
+            return window_loss(self.model, inputs, targets, mask, speakers, frames, predictions)
 
     def precision(self) -> Any:
         """bf16 on a GPU."""
@@ -244,7 +296,7 @@ class Run:
         """Bits of each sample of a set."""
         if (kind, split) not in self.tapes:
             chosen = self.corpus.select(self.corpus.indices(kind, split))
-            self.tapes[kind, split] = Tape(chosen, self.device, self.flags.local, self.data)
+            self.tapes[kind, split] = Tape(chosen, self.device, self.flags.local, self.data, self.predictors)
         weights = self.best_weights if exact and self.best_weights is not None else self.average.weights()
         with using(self.model, weights), torch.no_grad():
             self.model.eval()
@@ -256,7 +308,7 @@ class Run:
     def adapted_bits(self, kind: str, split: str, rate: float, n: int | None = None) -> np.ndarray:
         """Bits of each sample of the first ``n`` recordings of a set, by weights that learn while they read."""
         chosen = self.corpus.select(self.corpus.indices(kind, split)[:n])
-        tape = Tape(chosen, self.device, self.flags.local, self.data)
+        tape = Tape(chosen, self.device, self.flags.local, self.data, self.predictors)
         weights = self.best_weights or self.average.average
         found = []
         with using(self.model, weights):
@@ -292,25 +344,33 @@ def amplify(levels: Tensor, factors: Tensor) -> Tensor:
     return ((bent + 1) / 2 * 255 + 0.5).floor().long()
 
 
-def faster(recordings: Recordings, speeds: Sequence[float]) -> Recordings:
-    """The recordings, and copies that are faster and higher by these factors."""
+def with_copies(recordings: Recordings, speeds: Sequence[float], gain: float, seed: int) -> Recordings:
+    """The recordings, and copies that are faster by these factors and up to ``gain`` dB louder or softer."""
     levels = [recordings[i] for i in range(len(recordings.lengths))]
     speakers = recordings.speakers.tolist()
+    generator = np.random.default_rng(seed)
     for speed in speeds:
         for i in range(len(recordings.lengths)):
             samples = decode_mulaw(recordings[i])
             kept = int(len(samples) / speed)
             spectrum = np.fft.rfft(samples)[: kept // 2 + 1]
-            levels.append(encode_mulaw((np.fft.irfft(spectrum, kept) / speed).clip(-1, 1).astype(np.float32)))
+            factor = 10 ** (generator.uniform(-gain, gain) / 20) / speed
+            levels.append(encode_mulaw((np.fft.irfft(spectrum, kept) * factor).clip(-1, 1).astype(np.float32)))
             speakers.append(-1)
     return Recordings.from_levels(levels, speakers)
 
 
 def window_loss(
-    model: WaveNet, inputs: Tensor, targets: Tensor, mask: Tensor, speakers: Tensor, frames: Tensor | None
+    model: WaveNet,
+    inputs: Tensor,
+    targets: Tensor,
+    mask: Tensor,
+    speakers: Tensor,
+    frames: Tensor | None,
+    predictions: Tensor | None,
 ) -> Tensor:
     """The mean of -log p over the real targets, without waiting for the device."""
-    hidden = model.hidden(inputs, model.condition(speakers, frames))
+    hidden = model.hidden(inputs, model.condition(speakers, frames, predictions))
     log_probs = model.output.log_prob(hidden.flatten(0, 1), targets.flatten())
     return -(log_probs * mask.flatten()).sum() / mask.sum()
 
@@ -325,7 +385,8 @@ def sample_bits(model: WaveNet, tape: Tape, known: bool, n: int = 16_000, batch:
         inputs, targets, mask = tape.windows(chosen, starts, model.field, longest)
         speakers = tape.speakers[torch.from_numpy(chosen).to(tape.device)]
         frames = tape.frame_windows(chosen, starts, model.n_context_frames, longest)
-        condition = model.condition(speakers if known else torch.full_like(speakers, -1), frames)
+        predictions = tape.prediction_windows(chosen, starts, model.field, longest)
+        condition = model.condition(speakers if known else torch.full_like(speakers, -1), frames, predictions)
         log_probs = model.output.log_prob(model.hidden(inputs, condition).flatten(0, 1), targets.flatten())
         found.append(log_probs.double()[mask.flatten()].cpu())
     return -torch.cat(found).numpy() / math.log(2)
@@ -340,7 +401,8 @@ def recording_bits(model: WaveNet, tape: Tape, i: int, rate: float) -> np.ndarra
         n = min(SEGMENT, length - start)
         inputs, targets, _ = tape.windows(row, np.array([start]), model.field, n)
         frames = tape.frame_windows(row, np.array([start]), model.n_context_frames, n)
-        hidden = model.hidden(inputs, model.condition(unknown, frames))
+        predictions = tape.prediction_windows(row, np.array([start]), model.field, n)
+        hidden = model.hidden(inputs, model.condition(unknown, frames, predictions))
         log_probs = model.output.log_prob(hidden.flatten(0, 1), targets.flatten())
         found.append(log_probs.detach().double().cpu())
         optimizer.zero_grad(set_to_none=True)
@@ -456,13 +518,19 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--dropout", type=float, default=0.05)
     parser.add_argument("--speakers", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--local", action="store_true", help="condition on a log-mel spectrogram")
+    parser.add_argument("--linear-prediction", type=int, nargs="*", default=[], help="orders of linear predictors")
     parser.add_argument("--targets", type=int, default=8000, help="samples to predict in a window")
     parser.add_argument("--windows", type=int, default=16, help="windows of a batch")
     parser.add_argument("--lr", type=float, default=2e-3)
     parser.add_argument("--decay", type=float, default=0.01)
     parser.add_argument("--ema", type=float, default=0.999)
     parser.add_argument("--drop-condition", type=float, default=0.2)
-    parser.add_argument("--gain", type=float, default=0.0, help="largest random change of the level in dB")
+    parser.add_argument(
+        "--gain",
+        type=float,
+        default=0.0,
+        help="largest random change of the level in dB; with --linear-prediction, of the copies of --speeds",
+    )
     parser.add_argument("--speeds", type=float, nargs="*", default=[], help="factors of faster copies of the data")
     parser.add_argument("--flip", type=float, default=0.5, help="fraction of windows whose sign is changed")
     return parser.parse_args()
