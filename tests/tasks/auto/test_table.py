@@ -82,6 +82,18 @@ def test_kind_of_the_data_selects_candidates(tmp_path: Path) -> None:
     assert "biaffine-small" in names("parse", 300, 600.0)
 
 
+def test_lemmas_have_candidates_without_transitions() -> None:
+    kept = {"data": {"tags_column": "lemma"}}, {"tags": {"lemmas": True}}
+    size = DataSize(300, n_words=3000)
+    for values in kept:
+        found = suitable(get_spec("tag"), values, size, 600.0)
+        assert found
+        assert {config["model"]["structure"] for _, config in found} == {"softmax"}
+        assert default_candidate(get_spec("tag"), values, size) == found[0][0]
+    assert not any("lemmas" in name for name in names("tag", 300, 600.0))
+    assert not any("lemmas" in name for name in names("tag", 300, 600.0, {"data": {"segment": True}}))
+
+
 def test_lists_of_names_and_text_without_blanks_are_modeled_by_characters() -> None:
     assert names("lm", 100, 20.0, words=2, characters=14) == ["ngram-characters"]
     assert names("lm", 100, 60.0, words=2, characters=14) == ["ngram-characters", "lstm-names"]

@@ -74,7 +74,7 @@ def test_equal_sentences_stay_together_in_a_split(tmp_path: Path) -> None:
         (None, {"NOUN", "VERB", "AUX", "PART"}),
         ("xpos", {"NNS", "VBD", "RB"}),
         ("feats", {"Number=Plur", "Tense=Past", "_"}),
-        ("lemma", {"low|-0+|-1+", "same|-0+|-2+un", "same|-0+|-2+o", "same|-0+|-1+o"}),
+        ("lemma", set()),
     ],
 )
 def test_conllu_is_read_by_the_name_of_a_column(tmp_path: Path, column: str | None, tags: set[str]) -> None:

@@ -9,7 +9,7 @@ import pytest
 from catena.data.readers import columns, conllu
 from catena.data.schemes import BILOU, IOB1, IOB2, convert_tags
 from catena.metrics.spans import conll_spans, strict_spans
-from catena.tasks.tag.tag_set import apply_script, edit_script
+from catena.tasks.tag.lemmas import apply_script, edit_script
 
 
 @pytest.mark.parametrize("name", ["conll2000_chunking/test.txt", "wnut17_ner/wnut17-dev.conll"])

@@ -6,7 +6,7 @@
     examples = [200, 100000]      # tried if the number of training examples is in this range; default: always
     words = [2, 1000]             # … and the mean number of words of an example is in this range
     characters = [0, 40]          # … and that of characters in this one
-    kind = "cnn"                  # … and the data implies this kind of model, as trees do
+    kind = "span"                 # … and the data implies this kind of model, as trees do, or has this kind
     min_time = 30                 # … and the time limit is at least this many seconds
     default = [2000, 20000]       # numbers of examples for which it is trained if there is no time limit
     [candidate.config]            # options of the task's config
@@ -188,9 +188,9 @@ def simplest_values(spec: TaskSpec, values: Mapping[str, Any]) -> dict[str, Any]
 
 
 def implied_kind(spec: TaskSpec, values: Mapping[str, Any]) -> str:
-    """The kind of model of the task's own default for the data."""
+    """The kind of the data, if the config of the task has one, or that of the task's default model for it."""
     config: Any = parse(spec.config_class(), values)
-    return str(config.model.kind)
+    return str(getattr(config, "data_kind", config.model.kind))
 
 
 def merge(lower: Mapping[str, Any], upper: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -102,6 +103,9 @@ class ChainTagTask(SteppedTask[TagConfig, TaggedSentence, TagPrediction, TagOpti
 
     def distribution(self, examples: Sequence[TaggedSentence]) -> ChainDistribution:
         scores = self.model.scores([one.sentence for one in examples])
+        bonus = self.tags.bonus([one.sentence.words for one in examples])
+        if bonus is not None:
+            scores = replace(scores, emissions=scores.emissions + bonus)
         return ScoredChainDistribution(scores, self.tags.rules(), self.tags)
 
     def describe(self, top: int) -> list[str]:

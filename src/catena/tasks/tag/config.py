@@ -233,6 +233,8 @@ class TagSchemeConfig(Config):
     lemmas: bool = False
     """Tags are lemmas: the model learns how to edit a word into its lemma. Always true for the column lemma of
     CoNLL-U."""
+    lemma_bonus: float = Field(4.0, ge=0)
+    """Added to the scores of edits that turn a word that is not in train into a lemma of train."""
     constrain: bool = True
     """Predict only tag sequences that the scheme allows, with probabilities normalized over these."""
 
@@ -310,6 +312,16 @@ class TagConfig(TaskConfig):
     batches: BatchConfig = BatchConfig(batch_size=16)
     training: TrainingConfig = Field(default_factory=TrainingConfig)
     evaluation: TagEvaluationConfig = TagEvaluationConfig()
+
+    @property
+    def predicts_lemmas(self) -> bool:
+        """Whether the tags of the files are lemmas."""
+        return self.tags.lemmas or (self.data.tags_column == "lemma" and not self.data.segment)
+
+    @property
+    def data_kind(self) -> str:
+        """What the data implies about the model."""
+        return "lemmas" if self.predicts_lemmas else "tags"
 
     @classmethod
     def suggested(cls, model: Any) -> Mapping[str, Mapping[str, Any]]:

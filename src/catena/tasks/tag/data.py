@@ -25,6 +25,7 @@ from catena.errors import DataError, FormatError
 from catena.tasks.base import DataParts
 from catena.tasks.sources import unseen_line
 from catena.tasks.tag.config import TagConfig, TagDataConfig
+from catena.tasks.tag.lemmas import Lexicon
 from catena.tasks.tag.tag_set import TagSet, find_tagging
 from catena.tasks.word_inputs.sentences import Sentence, column_values, to_sentence
 
@@ -235,7 +236,7 @@ def tag_ids(tags: TagSet, examples: Sequence[TaggedSentence]) -> list[np.ndarray
 def fit_tags(config: TagConfig, train: Sequence[TaggedSentence]) -> TagSet:
     """The tag scheme, with the model's tags counted in train."""
     placed = [(one.tags, one.location) for one in train]
-    found = find_tagging(config.tags, placed, lemmas=has_lemmas(config), segment=config.data.segment)
+    found = find_tagging(config.tags, placed, lemmas=config.predicts_lemmas, segment=config.data.segment)
     if found.own is None and getattr(config.model, "structure", None) == "semimarkov":
         raise DataError(
             "model.structure = 'semimarkov' needs tags that encode spans, which the training data does not have. Use "
@@ -249,13 +250,14 @@ def fit_tags(config: TagConfig, train: Sequence[TaggedSentence]) -> TagSet:
         only = f"only the tag {next(iter(counts))!r}" if counts else "no tag that is known"
         raise DataError(f"Training data must have at least two tags, got {only}. Check --tags-column.")
     names = sorted(counts)
-    return replace(found, names=Labels(names, [counts[name] for name in names]))
+    lexicon = _count_lemmas(train, found.unknown) if found.lemmas else None
+    return replace(found, names=Labels(names, [counts[name] for name in names]), lexicon=lexicon)
 
 
-def has_lemmas(config: TagConfig) -> bool:
-    """Whether the tags of the files are lemmas."""
-    named = config.data.tags_column == "lemma" and not config.data.segment
-    return config.tags.lemmas or named
+def _count_lemmas(train: Sequence[TaggedSentence], unknown: str | None) -> Lexicon:
+    """The lexicon of the words whose lemmas are known."""
+    pairs = (pair for one in train for pair in zip(one.sentence.words, one.tags, strict=True))
+    return Lexicon.count((word, lemma) for word, lemma in pairs if lemma != unknown)
 
 
 def limit_length(data: TagDataConfig, example: TaggedSentence) -> TaggedSentence | str:

@@ -1,12 +1,6 @@
-"""The tags of a model: their scheme, detected from the training data, and lemmas as edit scripts.
+"""The tags of a model: their scheme, detected from the training data, and their conversion from and to those of files.
 
-Lemmas as tags: edit scripts that turn a word into its lemma and generalize to other words.
-
-``went`` to ``go`` is a rule for one word; ``walked`` to ``walk`` and ``talked`` to ``talk`` are the same rule: remove
-two characters at the end. A script has the change of case, the characters removed and added at the front, and those at
-the end (Straka 2018, section 3.2): ``low|-0+|-2+``. If word and lemma have nothing in common, it is the lemma itself.
-
-Conversion between the tags of files and of a model: span schemes, edit scripts for lemmas, unknown tags.
+Files have span schemes, lemmas, for which models have edit scripts, and unknown tags.
 
 The model has its own tags (``names``). :meth:`TagSet.learned` converts the tags of a file and raises an error with file
 and line if it cannot; :meth:`TagSet.shown` converts them back.
@@ -41,83 +35,7 @@ from catena.errors import CheckpointError, DataError
 from catena.metrics.spans import conll_spans
 from catena.registry import did_you_mean
 from catena.tasks.tag.config import TagSchemeConfig
-
-_CASES = ("same", "low", "up", "title")
-_WHOLE = "="
-
-
-def edit_script(word: str, lemma: str) -> str:
-    """The script that turns a word into its lemma."""
-    for case in _CASES:
-        changed = _in_case(word, case)
-        if changed == lemma:
-            return _script(case, 0, "", 0, "")
-    if not word or not lemma:
-        return _WHOLE + lemma
-    found = [(_common(_in_case(word, case), lemma), case) for case in _CASES]
-    (size, start, place), case = max(found, key=lambda one: one[0][0])  # the first if several are equal
-    if size == 0:
-        return _WHOLE + lemma
-    cut_behind = len(_in_case(word, case)) - start - size
-    return _script(case, start, lemma[:place], cut_behind, lemma[place + size :])
-
-
-def apply_script(script: str, word: str) -> str:
-    """The result of a script on a word; the word itself if it has too few characters."""
-    if script.startswith(_WHOLE):
-        return script[len(_WHOLE) :]
-    try:
-        case, front, behind = script.split("|", 2)
-        cut_front, put_front = _part(front)
-        cut_behind, put_behind = _part(behind)
-    except ValueError:
-        return word
-    changed = _in_case(word, case)
-    if cut_front + cut_behind > len(changed):
-        return word
-    return put_front + changed[cut_front : len(changed) - cut_behind] + put_behind
-
-
-def _script(case: str, cut_front: int, put_front: str, cut_behind: int, put_behind: str) -> str:
-    return f"{case}|-{cut_front}+{_hidden(put_front)}|-{cut_behind}+{_hidden(put_behind)}"
-
-
-def _part(text: str) -> tuple[int, str]:
-    number, _, put = text.partition("+")
-    return int(number.removeprefix("-")), put.replace("\\p", "|").replace("\\b", "\\")
-
-
-def _hidden(text: str) -> str:
-    """A text with the separator of scripts escaped."""
-    return text.replace("\\", "\\b").replace("|", "\\p")
-
-
-def _in_case(word: str, case: str) -> str:
-    match case:
-        case "low":
-            return word.lower()
-        case "up":
-            return word.upper()
-        case "title":
-            return word[:1].upper() + word[1:].lower()
-    return word
-
-
-def _common(a: str, b: str) -> tuple[int, int, int]:
-    """The longest common substring: its size and its positions in both; the first one if several have this size."""
-    best = (0, 0, 0)
-    ends = [0] * (len(b) + 1)  # ends[j]: size of the common substring that ends at i and j
-    for i, x in enumerate(a, 1):
-        last = 0
-        for j, y in enumerate(b, 1):
-            last, ends[j] = ends[j], last + 1 if x == y else 0
-            if ends[j] > best[0]:
-                best = (ends[j], i - ends[j], j - ends[j])
-    return best
-
-
-# --- the tags of a model ----------------------------------------------------------------------------------------------
-
+from catena.tasks.tag.lemmas import Lexicon, apply_script, edit_script
 
 LABELS, _TAGGING = "labels.json", "tagging.json"
 _UNKNOWN_ID = -1
@@ -137,6 +55,8 @@ class TagSet:
         unknown: the placeholder for unknown tags in files.
         repair: whether invalid spans are read as conlleval reads them.
         constrain: whether only sequences that the scheme allows are predicted.
+        lemma_bonus: added to the scores of scripts that turn a word that is not in train into a lemma of train.
+        lexicon: the words and lemmas of train, if tags of files are lemmas.
     """
 
     names: Labels
@@ -146,6 +66,8 @@ class TagSet:
     unknown: str | None = None
     repair: bool = False
     constrain: bool = True
+    lemma_bonus: float = 0.0
+    lexicon: Lexicon | None = None
 
     # --- conversion ---------------------------------------------------------------------------------------------------
 
@@ -200,7 +122,16 @@ class TagSet:
         """The spans of tags of a file; empty if tags do not encode spans."""
         return conll_spans(tags) if self.files is not None else frozenset()
 
-    # --- allowed tags -------------------------------------------------------------------------------------------------
+    # --- scores and allowed tags ----------------------------------------------------------------------------------
+
+    def bonus(self, sentences: Sequence[Sequence[str]]) -> np.ndarray | None:
+        """What is added to the score of each tag at each word, 0 after the ends of sentences; None for nothing."""
+        if self.lexicon is None or not self.lemma_bonus:
+            return None
+        found = np.zeros((len(sentences), max([1, *map(len, sentences)]), len(self.names)))
+        for row, words in zip(found, sentences, strict=True):
+            row[: len(words)] = self.lemma_bonus * self.lexicon.confirmed(words, self.names.names)
+        return found
 
     def rules(self) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
         """Masks of the tags that may follow each tag, begin and end a sentence; None if all may."""
@@ -251,7 +182,10 @@ class TagSet:
 
     def save(self, folder: Path) -> None:
         self.names.save(folder / LABELS)
-        kept = {key: value for key, value in asdict(replace(self, names=Labels(()))).items() if key != "names"}
+        if self.lexicon is not None:
+            self.lexicon.save(folder)
+        plain = asdict(replace(self, names=Labels(()), lexicon=None))
+        kept = {key: value for key, value in plain.items() if key not in ("names", "lexicon")}
         (folder / _TAGGING).write_text(json.dumps(kept, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 
     @classmethod
@@ -260,7 +194,8 @@ class TagSet:
         try:
             kept = json.loads(path.read_text(encoding="utf-8"))
             files, own = (None if kept[key] is None else Dialect(**kept[key]) for key in ("files", "own"))
-            return cls(Labels.load(folder / LABELS), **{**kept, "files": files, "own": own})
+            lexicon = Lexicon.load(folder) if kept["lemmas"] else None
+            return cls(Labels.load(folder / LABELS), **{**kept, "files": files, "own": own}, lexicon=lexicon)
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise CheckpointError(f"{path} cannot be read ({error}). Copy the model again.") from None
 
@@ -342,7 +277,7 @@ def find_tagging(
     if segment:
         return replace(plain, files=BMES, own=BMES)
     if lemmas:
-        return replace(plain, lemmas=True)
+        return replace(plain, lemmas=True, lemma_bonus=settings.lemma_bonus)
     seen = {tag for tags, _ in sentences for tag in tags}
     scheme: str = settings.scheme
     if scheme == "auto":

@@ -162,6 +162,10 @@ class NeuralTagTask(WordTask[TagConfig, TaggedSentence, TagPrediction, TagOption
             lengths = torch.from_numpy(rows.lengths[index])
             structure = self._tagger.distribution(rows.words.batch(index, self.device), lengths)
         if isinstance(structure, LinearChain):
+            bonus = self.tags.bonus([rows.examples[i].sentence.words for i in index])
+            if bonus is not None:
+                emissions = structure.emissions + torch.from_numpy(bonus).to(structure.emissions.dtype)
+                structure = structure.with_score_tensors((emissions, *structure.score_tensors()[1:]))
             return ChainDistribution(structure, self.tags, lengths.tolist())
         assert isinstance(structure, SemiMarkov)
         assert isinstance(self._tagger.structure, SemiMarkovStructure)

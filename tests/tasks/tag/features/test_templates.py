@@ -43,6 +43,21 @@ def test_crf_plus_plus_templates_are_parsed() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("prefix2[0]", ["Aß", None]),
+        ("suffix2[0]", ["ßC", None]),
+        ("lower_prefix2[0]", ["aß", None]),
+        ("lower_suffix2[0]", ["ßc", None]),
+        ("lower_suffix1[-1]", ["<-1>", "c"]),
+    ],
+)
+def test_affixes(text: str, values: list[str | None]) -> None:
+    atom, sentence = parse_template(text)[0].atoms[0], Sentence(("AßC", "D"))
+    assert [atom_value(atom, sentence, i, ()) for i in range(2)] == values
+
+
+@pytest.mark.parametrize(
     ("text", "words"),
     [
         ("w", "must be a name with a position"),

@@ -3,6 +3,7 @@
     w[0]                     the word itself
     w[-1]|w[0]               the previous word and this one, as one feature
     suffix3[0]               its last three letters; nothing for a shorter word
+    lower_suffix3[0]         the same in lowercase
     column1[-2..2]           column 1 of the file (say, part of speech; 0 is the word) at five positions: five features
     upos[0]                  a column of CoNLL-U by its name
     tag[-1]|w[0]             with the previous tag: a weight for each pair of tags
@@ -74,6 +75,16 @@ def suffix(n: int) -> Callable[[str], str | None]:
     return lambda word: word[-n:] if len(word) >= n else None
 
 
+def lower_prefix(n: int) -> Callable[[str], str | None]:
+    """The first ``n`` letters in lowercase; None for a shorter word."""
+    return lambda word: word[:n].lower() if len(word) >= n else None
+
+
+def lower_suffix(n: int) -> Callable[[str], str | None]:
+    """The last ``n`` letters in lowercase; None for a shorter word."""
+    return lambda word: word[-n:].lower() if len(word) >= n else None
+
+
 @dataclass(frozen=True)
 class FeatureFunction:
     """A feature of one token: its name, a function of a field (None: no feature), and the column of the field.
@@ -94,11 +105,16 @@ _PLAIN: dict[str, Callable[[str], str | None]] = {
 }
 """Feature functions of the word without a number."""
 
-_NUMBERED: dict[str, Callable[[int], Callable[[str], str | None]]] = {"prefix": prefix, "suffix": suffix}
+_NUMBERED: dict[str, Callable[[int], Callable[[str], str | None]]] = {
+    "prefix": prefix,
+    "suffix": suffix,
+    "lower_prefix": lower_prefix,
+    "lower_suffix": lower_suffix,
+}
 """Feature functions of the word with a number, such as suffix3."""
 
 _CONLLU = tuple(name for name in ConlluRow._fields if name not in ("id", "form"))
-_KNOWN = (*_PLAIN, "prefix3", "suffix3", "column1", *_CONLLU, "tag", "bias")
+_KNOWN = (*_PLAIN, "prefix3", "suffix3", "lower_prefix3", "lower_suffix3", "column1", *_CONLLU, "tag", "bias")
 
 _BIAS = "bias"
 _TAG = "tag[-1]"
