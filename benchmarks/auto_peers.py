@@ -96,7 +96,7 @@ def fit_fasttext(data: DataSet, train: Path, test: Path, seconds: float) -> floa
         (train.parent / name).write_text("".join(part), encoding="utf-8")
     model = fasttext.train_supervised(
         str(train.parent / "rest"), autotuneValidationFile=str(train.parent / "dev"), autotuneDuration=int(seconds),
-        thread=2, verbose=0,
+        thread=1, verbose=0,
     )  # fmt: skip
     texts, labels = read_texts(test)
     found = [model.f.predict(f"{text}\n", 1, 0.0, "strict")[0][1] for text in texts]
@@ -105,15 +105,16 @@ def fit_fasttext(data: DataSet, train: Path, test: Path, seconds: float) -> floa
 
 def fit_flaml(data: DataSet, train: Path, test: Path, seconds: float) -> float:
     """FLAML on TF-IDF features of words."""
-    flaml = importlib.import_module("flaml")
+    flaml, numpy = importlib.import_module("flaml"), importlib.import_module("numpy")
     text = importlib.import_module("sklearn.feature_extraction.text")
     texts, labels = read_texts(train)
     words = text.TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, max_features=20_000)
     search = flaml.AutoML()
     names = sorted(set(labels))
+    gold = numpy.array([names.index(label) for label in labels])
     search.fit(
-        words.fit_transform(texts), [names.index(y) for y in labels], task="classification", time_budget=seconds,
-        metric="accuracy", estimator_list=["lgbm", "lrl1", "rf", "extra_tree"], n_jobs=2, verbose=0,
+        words.fit_transform(texts), gold, task="classification", time_budget=seconds, metric="accuracy",
+        estimator_list=["lgbm", "lrl1", "rf", "extra_tree"], n_jobs=1, verbose=0,
     )  # fmt: skip
     texts, labels = read_texts(test)
     predicted = search.predict(words.transform(texts))

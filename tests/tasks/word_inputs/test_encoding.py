@@ -101,8 +101,23 @@ def test_batch_without_characters_and_columns() -> None:
     assert batch.lengths.tolist() == [1, 0]
 
 
+def test_features_of_words_are_columns_behind_those_of_the_file() -> None:
+    encoding = WordEncoding.count(settings(features=("lower_suffix2", "outline")), SENTENCES)
+    columns, suffixes, outlines = encoding.columns
+    assert "C" in columns.symbols  # it occurs once in one sentence and once in the other
+    assert {"og", "aw", "he", "gs", ""} >= set(suffixes.symbols[2:]) >= {"aw", "he", "gs"}
+    found = encoding.encode([Sentence(("DAW", "x"), (("N", "C"),))]).columns[0]
+    assert columns.tokens(found[:, 0].tolist()) == ["N", "C"]
+    assert suffixes.tokens(found[:, 1].tolist()) == ["aw", "<unk>"]
+    assert outlines.tokens(found[:, 2].tolist()) == ["<unk>", "x"]
+    with pytest.raises(ValueError, match="'sufix2' is not a feature of a word: did you mean 'suffix3'"):
+        settings(features=("sufix2",))
+    with pytest.raises(ValueError, match="'upos' is not a feature of a word"):
+        settings(features=("upos",))
+
+
 def test_encoding_round_trips_through_disk(tmp_path: Path) -> None:
-    for chosen in (settings(), WordInputConfig(characters=NoCharacterConfig())):
+    for chosen in (settings(features=("shape",)), WordInputConfig(characters=NoCharacterConfig())):
         sentences = SENTENCES if chosen.columns else [Sentence(s.words) for s in SENTENCES]
         encoding = WordEncoding.count(chosen, sentences)
         folder = tmp_path / str(len(chosen.columns))

@@ -51,20 +51,21 @@ def test_output_does_not_depend_on_padding(characters: object, encoder: object) 
 
 
 def test_each_input_has_its_slice_of_the_vector() -> None:
-    settings = words()
+    settings = words(features=("shape",), d_feature=4)
     encoding = WordEncoding.count(settings, SENTENCES)
     reader = build_reader(settings, encoding).eval()
     assert reader.characters is not None
     assert isinstance(reader.embedding, EmbeddingTable)
     batch = encoding.encode(SENTENCES).batch([0, 1], CPU)
     found = reader(batch)
-    assert reader.d_out == 6 + 50 + 3 == found.shape[-1]
+    assert reader.d_out == 6 + 50 + 3 + 4 == found.shape[-1]
     assert batch.characters is not None
     assert batch.spellings is not None
     assert batch.columns is not None
     torch.testing.assert_close(found[..., :6], reader.embedding.weight[batch.words])
     torch.testing.assert_close(found[..., 6:56], reader.characters(batch.characters)[batch.spellings])
-    torch.testing.assert_close(found[..., 56:], reader.columns[0](batch.columns[..., 0]))
+    torch.testing.assert_close(found[..., 56:59], reader.columns[0](batch.columns[..., 0]))
+    torch.testing.assert_close(found[..., 59:], reader.columns[1](batch.columns[..., 1]))
 
 
 def test_word_dropout_is_more_frequent_for_rare_words() -> None:

@@ -11,6 +11,7 @@ from catena.config import Config
 from catena.data.config import VocabularyConfig
 from catena.embeddings.config import CharacterConfig, CharacterConvolutionConfig, EmbeddingConfig
 from catena.encoders.config import EncoderConfig, Probability
+from catena.tasks.tag.features.templates import check_word_feature
 
 
 class WordInputConfig(Config):
@@ -36,6 +37,11 @@ class WordInputConfig(Config):
     'upos' in CoNLL-U."""
     d_column: int = Field(25, gt=0)
     """Embedding size of a further column."""
+    features: tuple[str, ...] = ()
+    """Features of a word with embeddings of their own: lower, shape, outline, prefix2, suffix3, lower_prefix2,
+    lower_suffix3 and so on. Values that occur only once in train have the vector of unknown values."""
+    d_feature: int = Field(20, gt=0)
+    """Embedding size of a feature."""
     dropout: Probability = 0.33
     """Dropout probability of the features of a word vector."""
     locked: bool = False
@@ -54,4 +60,6 @@ class WordInputConfig(Config):
         twice = [name for name in self.columns if self.columns.count(name) > 1]
         if twice:
             raise ValueError(f"columns must be distinct, got {twice[0]!r} more than once. Remove one of them.")
+        for name in self.features:
+            check_word_feature(name)
         return self

@@ -19,13 +19,17 @@ from jaxtyping import Int
 from torch import Tensor
 
 from catena.data.batches import pad
+from catena.data.config import VocabularyConfig
 from catena.data.readers.vectors import read_vectors
 from catena.data.vocabulary import PAD, UNK, Vocabulary
 from catena.errors import DataError
+from catena.tasks.tag.features.templates import word_feature
 from catena.tasks.word_inputs.config import WordInputConfig
 from catena.tasks.word_inputs.sentences import Sentence
 
 WORDS, CHARACTERS, COLUMN = "words.json", "characters.json", "column-{}.json"
+_FEATURES = VocabularyConfig(min_count=2)
+"""Which values of features have vectors of their own."""
 _DIGIT = re.compile(r"\d")
 
 
@@ -110,18 +114,20 @@ class WordEncoding:
         """
         counted: Counter[str] = Counter()
         spelled: Counter[str] = Counter()
-        further: list[Counter[str]] = [Counter() for _ in settings.columns]
+        further: list[Counter[str]] = [Counter() for _ in (*settings.columns, *settings.features)]
         for sentence in sentences:
             _check_columns(settings, sentence)
             counted.update(_looked_up(settings, sentence.words))
             spelled.update("".join(sentence.words))
-            for counter, values in zip(further, sentence.columns, strict=True):
+            for counter, values in zip(further, _further_values(settings, sentence), strict=True):
                 counter.update(values)
         if words is None:
             extra = _words_of_vectors(settings) if settings.all_vectors else ()
             words = Vocabulary.from_counts(counted, settings.vocabulary, symbols=extra)
         characters = None if settings.characters.kind == "none" else Vocabulary.from_counts(spelled)
-        return cls(settings, words, characters, tuple(Vocabulary.from_counts(counter) for counter in further))
+        kept = [VocabularyConfig()] * len(settings.columns) + [_FEATURES] * len(settings.features)
+        columns = (Vocabulary.from_counts(counter, which) for counter, which in zip(further, kept, strict=True))
+        return cls(settings, words, characters, tuple(columns))
 
     def encode(self, sentences: Iterable[Sentence]) -> EncodedSentences:
         """The encoded sentences."""
@@ -130,7 +136,8 @@ class WordEncoding:
         for sentence in sentences:
             _check_columns(self.settings, sentence)
             words.append(np.array(self.words.ids(_looked_up(self.settings, sentence.words)), np.int32))
-            found = [vocabulary.ids(values) for vocabulary, values in zip(self.columns, sentence.columns, strict=True)]
+            values = _further_values(self.settings, sentence)
+            found = [vocabulary.ids(column) for vocabulary, column in zip(self.columns, values, strict=True)]
             columns.append(np.array(found, np.int32).T)
             if self.characters is not None:
                 forms.append(np.array([numbers.setdefault(w, len(numbers) + 1) for w in sentence.words], np.int32))
@@ -167,7 +174,8 @@ class WordEncoding:
     def load(cls, settings: WordInputConfig, folder: Path) -> WordEncoding:
         """Load an encoding written by :meth:`save`."""
         characters = None if settings.characters.kind == "none" else Vocabulary.load(folder / CHARACTERS)
-        columns = tuple(Vocabulary.load(folder / COLUMN.format(i)) for i in range(len(settings.columns)))
+        n = len(settings.columns) + len(settings.features)
+        columns = tuple(Vocabulary.load(folder / COLUMN.format(i)) for i in range(n))
         return cls(settings, Vocabulary.load(folder / WORDS), characters, columns)
 
 
@@ -176,6 +184,12 @@ def _looked_up(settings: WordInputConfig, words: Sequence[str]) -> Sequence[str]
     if settings.lowercase:
         words = [word.lower() for word in words]
     return [_DIGIT.sub("0", word) for word in words] if settings.digits else words
+
+
+def _further_values(settings: WordInputConfig, sentence: Sentence) -> list[Sequence[str]]:
+    """The values of the further columns of a file and of the features of words, empty for those without one."""
+    functions = map(word_feature, settings.features)
+    return [*sentence.columns, *([make(word) or "" for word in sentence.words] for make in functions)]
 
 
 def _words_of_vectors(settings: WordInputConfig) -> list[str]:

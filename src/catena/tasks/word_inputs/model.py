@@ -44,7 +44,7 @@ class WordReader(nn.Module):
         embedding: the word embedding.
         unknown: ``unknown[w]`` is the probability of replacing word ``w`` by the unknown word in training.
         characters: encoder of the characters of a word; None to leave it out.
-        columns: an embedding table for each further column.
+        columns: an embedding table for each further column and feature of words.
         context: a language model encoder of the word embeddings; None to leave it out.
         begin: id of the symbol that ``context`` reads before the words; None for no symbol.
         dropout: dropout of the features of the concatenated vector.
@@ -131,8 +131,9 @@ def build_reader(
     characters = None
     if encoding.characters is not None:
         characters = build_characters(settings.characters, len(encoding.characters))
-    d = settings.d_column
-    columns = [EmbeddingTable(len(vocabulary), d, scale=(3 / d) ** 0.5) for vocabulary in encoding.columns]
+    sizes = [settings.d_column] * len(settings.columns) + [settings.d_feature] * len(settings.features)
+    tables = zip(encoding.columns, sizes, strict=True)
+    columns = [EmbeddingTable(len(vocabulary), d, scale=(3 / d) ** 0.5) for vocabulary, d in tables]
     context = None if settings.context is None else build_encoder(settings.context, embedding.d_out)
     begin = encoding.words.special(BEGIN_SYMBOL) if context and BEGIN_SYMBOL in encoding.words.specials else None
     dropout = Dropout(settings.dropout, time=1 if settings.locked else None)

@@ -114,7 +114,8 @@ _NUMBERED: dict[str, Callable[[int], Callable[[str], str | None]]] = {
 """Feature functions of the word with a number, such as suffix3."""
 
 _CONLLU = tuple(name for name in ConlluRow._fields if name not in ("id", "form"))
-_KNOWN = (*_PLAIN, "prefix3", "suffix3", "lower_prefix3", "lower_suffix3", "column1", *_CONLLU, "tag", "bias")
+_OF_WORDS = (*_PLAIN, "prefix3", "suffix3", "lower_prefix3", "lower_suffix3")
+_KNOWN = (*_OF_WORDS, "column1", *_CONLLU, "tag", "bias")
 
 _BIAS = "bias"
 _TAG = "tag[-1]"
@@ -190,6 +191,7 @@ def template_columns(templates: Sequence[Template]) -> tuple[str, ...]:
 
 _ATOM = re.compile(r"(?P<name>[a-z_]+?)(?P<number>\d*)\[(?P<low>[+-]?\d+)(?:\.\.(?P<high>[+-]?\d+))?\]")
 _CRF_PLUS_PLUS = re.compile(r"(?P<kind>[UB])[^:%]*(?::(?P<body>.*))?")
+_WORD_FEATURE = re.compile(r"(?P<name>[a-z_]+?)(?P<number>\d*)")
 _CELL = re.compile(r"%x\[\s*([+-]?\d+)\s*,\s*(\d+)\s*\]")
 
 
@@ -258,6 +260,22 @@ def feature_function(name: str, number: str, part: str) -> FeatureFunction:
     if name in (*_NUMBERED, "column"):
         raise ConfigError(f"{part!r} needs a number. Write it like {name}3[0].")
     raise ConfigError(f"{part!r} is not a feature: {did_you_mean(name + number, _KNOWN)}")
+
+
+def word_feature(name: str) -> Callable[[str], str | None]:
+    """The function of a feature of the word itself, such as ``lower_suffix3``."""
+    match = _WORD_FEATURE.fullmatch(name)
+    if match is None or match["name"] not in (*_PLAIN, *_NUMBERED):
+        raise ConfigError(f"{name!r} is not a feature of a word: {did_you_mean(name, _OF_WORDS)}")
+    return feature_function(match["name"], match["number"], name).make
+
+
+def check_word_feature(name: str) -> None:
+    """Raise ValueError if a name is not a feature of the word itself."""
+    try:
+        word_feature(name)
+    except ConfigError as error:
+        raise ValueError(str(error)) from None
 
 
 def _crf_plus_plus(text: str) -> list[Template]:
