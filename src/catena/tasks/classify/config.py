@@ -112,6 +112,9 @@ class TFIDFConfig(Config):
     """Weight of half the sum of squared weights. None: chosen by cross-validation on the training texts."""
     folds: int = Field(5, ge=2)
     """Number of parts of the training texts that choose the penalty."""
+    class_ratio: float = Field(0.0, ge=0)
+    """Values of features are multiplied by the mean ratio of their frequencies in a class and in the others, as a log,
+    to this power (Wang & Manning 2012). 0: not at all."""
 
 
 class PerceptronConfig(Config):

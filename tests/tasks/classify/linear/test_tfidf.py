@@ -14,7 +14,13 @@ from catena.data.reading import LONGEST_DOCUMENT
 from catena.data.samples.corpus import load_sample, sample_path
 from catena.errors import CheckpointError, ConfigError
 from catena.tasks.classify.linear import tfidf
-from catena.tasks.classify.linear.tfidf import PenalizedLoss, WeightedRows, choose_penalty, losses_and_gradients
+from catena.tasks.classify.linear.tfidf import (
+    PenalizedLoss,
+    WeightedRows,
+    choose_penalty,
+    class_ratios,
+    losses_and_gradients,
+)
 from catena.tasks.runs import load_task, resume_run, train_run
 from catena.training.report import SilentReporter
 from tests.tasks.classify.helpers import config_of, task_of
@@ -39,6 +45,36 @@ def problem(n: int = 80, d: int = 7, k: int = 3, seed: int = 0) -> tuple[np.ndar
     x = ((rng.random((n, d)) < 0.4) * rng.integers(1, 4, (n, d))).astype(np.float64)
     y = np.argmax(x @ rng.normal(0, 1, (d, k)) + rng.gumbel(size=(n, k)), 1)
     return x, y
+
+
+def test_class_ratios_equal_their_definition() -> None:
+    x, _ = problem(n=30)
+    targets = np.random.default_rng(1).random((30, 3))
+    expected = []
+    for f in range(7):
+        logs = []
+        for q in range(3):
+            inside = [sum(x[i, g] * targets[i, q] for i in range(30)) + 0.03 for g in range(7)]
+            outside = [sum(x[i, g] * (targets[i].sum() - targets[i, q]) for i in range(30)) + 0.03 for g in range(7)]
+            logs.append(math.log(inside[f] / sum(inside)) - math.log(outside[f] / sum(outside)))
+        expected.append(math.sqrt(sum(log**2 for log in logs) / 3))
+    found = class_ratios(sparse(x), targets)
+    np.testing.assert_allclose(found, np.array(expected) / np.mean(expected), rtol=1e-5)
+
+
+def test_class_ratio_prefers_words_of_one_class() -> None:
+    texts = [*["good film", "bad film", "good plot", "bad plot"] * 3, "film"]
+    ratios = {}
+    for power in (0.0, 0.5, 1.0):
+        model = {"kind": "tfidf", "features": {"ngrams": 1, "characters": 0}, "class_ratio": power}
+        training = task_of(config_of({"model": model}), texts, [*"pnpn" * 3, "p"])
+        names = [training.encoding.texts.name(i) for i in range(4)]
+        values = dict(zip(names, training.task().values.idf, strict=True))
+        ratios[power] = values["good"] / values["film"]
+    plain = ratios[0.0]
+    assert plain == pytest.approx((1 + math.log(14 / 7)) / (1 + math.log(14 / 8)))
+    assert ratios[0.5] / plain > 3
+    assert ratios[1.0] / plain == pytest.approx((ratios[0.5] / plain) ** 2, rel=1e-3)
 
 
 @pytest.mark.parametrize(("too_long", "n_used"), [("drop", 19), ("cut", 20)])

@@ -58,6 +58,8 @@ _MOST_COMPARED = 8000
 _MOST_PRODUCTS = 500_000_000
 """Number of products of features and classes in all folds together that choose the penalty. If five folds have more, as
 with a thousand classes, only the first folds are tried, at least one."""
+_SMOOTHING = 0.03
+"""Added to the sums of the values of a feature in a class and in the others, whose ratio weights the feature."""
 _MOST_WEIGHTS = 4_000_000
 """Number of weights. If there are more, the rarest features are left out."""
 
@@ -148,6 +150,24 @@ def inverse_document_frequency(
         pairs = np.unique(np.stack((row, rows.ids)), axis=1)
         counts = np.bincount(pairs[1], weights[pairs[0]], max(1, n_features))
     return (1 + np.log((1 + weights.sum()) / (1 + counts))).astype(np.float32)
+
+
+def class_ratios(rows: WeightedRows, targets: Float[np.ndarray, "n k"]) -> Float32[np.ndarray, " d"]:
+    """How much the frequency of each feature depends on the class.
+
+    This is the root of the mean square, over the classes, of the log ratio of its frequency in the class and in the
+    others, relative to the mean of all features.
+
+    Args:
+        rows: the texts.
+        targets: ``targets[i, q]`` is the weight of text i in class q.
+    """
+    inside = rows.transposed_times(targets)
+    outside = inside.sum(1, keepdims=True) - inside
+    inside, outside = inside + _SMOOTHING, outside + _SMOOTHING
+    logs = np.log(inside / inside.sum(0)) - np.log(outside / outside.sum(0))
+    found = np.sqrt((logs**2).mean(1))
+    return (found / max(found.mean(), 1e-30)).astype(np.float32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -262,6 +282,10 @@ class TFIDFLearner(Learner):
         rows, self._gold, _ = texts.gather(np.arange(texts.n_chunks))
         self._importance = texts.set_weights[self._gold]
         self.idf = inverse_document_frequency(rows, len(features), self._importance)
+        if self.settings.class_ratio:
+            targets = self._marks()[self._gold] * self._importance[:, None]
+            ratios = class_ratios(TFIDFWeights(features, self.idf).weigh(rows), targets)
+            self.idf = self.idf * ratios**self.settings.class_ratio
         self._rows = TFIDFWeights(features, self.idf).weigh(rows)
         self.weights = np.zeros((1, max(1, len(features)), len(names)), np.float32)
         self.bias = np.zeros((1, len(names)), np.float32)
@@ -288,10 +312,8 @@ class TFIDFLearner(Learner):
 
     def _loss(self) -> tuple[PenalizedLoss, Int64[np.ndarray, " n"]]:
         """The loss of all texts without a penalty, and the group of each text."""
-        config, k, sets = self.config, len(self.names), self.texts.sets
+        config, k, sets, marks = self.config, len(self.names), self.texts.sets, self._marks()
         several = config.data.multilabel
-        known = [tuple(label for label in labels if label in self.names) for labels in sets]
-        marks = encode_labels(known, self.names.names, True).astype(np.float64)
         importance = self._importance
         if config.loss.class_weights == "balanced" and not several:
             classes = marks.argmax(1)[self._gold]
@@ -304,6 +326,11 @@ class TFIDFLearner(Learner):
         first = {labels: i for i, labels in reversed(list(enumerate(sets)))}
         groups = np.array([first[labels] for labels in sets], np.int64)[self._gold]
         return PenalizedLoss(self._rows, targets, importance, 0.0, k > 2 and not several), groups
+
+    def _marks(self) -> Float[np.ndarray, "s k"]:
+        """``[s, q]`` is 1 if the set of labels s has class q."""
+        known = [tuple(label for label in labels if label in self.names) for labels in self.texts.sets]
+        return encode_labels(known, self.names.names, True).astype(np.float64)
 
     @property
     def loss(self) -> float:
