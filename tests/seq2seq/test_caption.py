@@ -204,6 +204,37 @@ def test_a_new_word_predictor_gives_the_frequencies() -> None:
     assert found[[4, 5, 6]].tolist() == pytest.approx([0.25, 0.75, 0.9], abs=1e-6)  # at most 0.9
 
 
+@pytest.mark.parametrize("mixed", [False, True])
+def test_losses_of_words_of_pictures_by_formula(mixed: bool) -> None:
+    """Pictures with two, one and three captions: the fractions of captions with each word, mixed like the pixels."""
+    model = pixel_model(ResNetConfig(depth=8, width=4), word_weight=1.0).double().eval()
+    assert model.words is not None
+    torch.nn.init.normal_(model.words.logits.weight)
+    pixels, weights = torch.rand(3, 3, 16, 24, dtype=torch.float64), [0.3, 1.0, 0.8]
+    captions = [[[4, 5, 3], [5, 5, 3]], [[6, 7, 7, 3]], [[3], [4, 3], [7, 4, 6, 5, 3]]]
+    source = PictureSource.build(pixels, torch.full((3,), 24), 24).repeat(torch.tensor([0, 0, 1, 2, 2, 2]))
+    targets, lengths = padded([ids for own in captions for ids in own], 7)
+    found = model.word_losses(source, targets, lengths, torch.tensor(weights) if mixed else None)
+    fractions = [[sum(word in ids for ids in own) / len(own) for word in range(SIDES.v)] for own in captions]
+    content = pixels
+    if mixed:
+        content = torch.stack([w * pixels[i] + (1 - w) * pixels[i - 1] for i, w in enumerate(weights)])
+        fractions = [
+            [w * a + (1 - w) * b for a, b in zip(fractions[i], fractions[i - 1], strict=True)]
+            for i, w in enumerate(weights)
+        ]
+    p = {name: value.detach() for name, value in model.named_parameters()}
+    for i in range(3):
+        mean = model.pictures(content[i : i + 1])[0].mean(dim=0).tolist()
+        scores = times(p["words.logits.weight"], mean, p["words.logits.bias"])
+        wanted = 0.0
+        for word, score in enumerate(scores):
+            if word not in (*SIDES.forbidden, SIDES.end):
+                probability, fraction = sigmoid(score), fractions[i][word]
+                wanted -= fraction * math.log(probability) + (1 - fraction) * math.log(1 - probability)
+        assert found[i].item() == pytest.approx(wanted, abs=1e-6)  # the weights are float32
+
+
 def test_captions_of_a_picture_encode_it_once() -> None:
     """Repeated pictures give the loss and the gradients of copies, and the encoder sees each once."""
     model = pixel_model(ResNetConfig(depth=8, width=4), dropout=0.0, word_weight=0.5).double()

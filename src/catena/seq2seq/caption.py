@@ -134,7 +134,10 @@ class GridReader(nn.Module):
         return self
 
     def forward(self, content: Float[Tensor, "b c height width"]) -> Float[Tensor, "b s d"]:
-        grid = self.network.encode_grid(self.pixels(content))
+        pixels = self.pixels(content)
+        if pixels.is_cuda:  # scaled pictures have their channels first, with which convolutions on a GPU are slower
+            pixels = pixels.contiguous(memory_format=torch.channels_last)
+        grid = self.network.encode_grid(pixels)
         return self.norm(grid.flatten(2).transpose(1, 2))  # b d rows columns -> b s d
 
 
@@ -161,10 +164,24 @@ class WordPredictor(nn.Module):
 
     def loss(self, vectors: Float[Tensor, "b d"], targets: Int[Tensor, "b t"]) -> Float[Tensor, ""]:
         """-log of the probability of exactly the words of each target, summed over all targets."""
-        logits = self.logits(vectors)
-        present = torch.zeros_like(logits).scatter_(1, targets, 1.0)
-        each = F.binary_cross_entropy_with_logits(logits, present, reduction="none")
-        return each.masked_fill(~self.predicted, 0.0).sum()
+        return self.cross_entropies(vectors, self.occurrences(targets)).sum()
+
+    def occurrences(self, targets: Int[Tensor, "b t"]) -> Float[Tensor, "b v"]:
+        """1 for each word of a target, otherwise 0."""
+        zeros = self.logits.weight.new_zeros(len(targets), self.logits.out_features)
+        return zeros.scatter_(1, targets, 1.0)
+
+    def cross_entropies(self, vectors: Float[Tensor, "b d"], fractions: Float[Tensor, "b v"]) -> Float[Tensor, " b"]:
+        """The cross-entropy of each row between the fractions of captions that have a word and its probability."""
+        logits = self.logits(vectors).to(fractions.dtype)  # half precision would round the logits of rare words
+        each = F.binary_cross_entropy_with_logits(logits, fractions, reduction="none")
+        return each.masked_fill(~self.predicted, 0.0).sum(dim=1)
+
+
+def _mix_rows(x: Float[Tensor, "b ..."], weights: Float[Tensor, " b"]) -> Float[Tensor, "b ..."]:
+    """w_i x_i + (1 - w_i) x_(i - 1)."""
+    weights = weights.to(x.dtype).reshape(-1, *[1] * (x.ndim - 1))
+    return weights * x + (1 - weights) * x.roll(1, dims=0)
 
 
 def _mean_part(states: Float[Tensor, "b s d"], lengths: Int[Tensor, " b"]) -> Float[Tensor, "b d"]:
@@ -278,6 +295,39 @@ class CaptionModel(RecurrentModel):
             mean = _mean_part(memory.states, memory.lengths)
             more = more + self.word_weight * self.words.loss(mean, targets.masked_fill(~real, self.end))
         return total + more / real.sum()
+
+    def word_losses(
+        self,
+        source: PictureSource,
+        targets: Int[Tensor, "b t"],
+        lengths: Int[Tensor, " b"],
+        weights: Float[Tensor, " m"] | None = None,
+    ) -> Float[Tensor, " m"]:
+        """The loss of the words of each picture, without a decoder.
+
+        With f_v the fraction of the captions of the picture that have the word v, and p_v its probability given the
+        mean part, it is -sum_v f_v log p_v + (1 - f_v) log(1 - p_v): the mean over captions of the loss of
+        ``word_weight``.
+
+        Args:
+            source: the pictures; its rows are the captions.
+            targets: the ids of each caption.
+            lengths: their numbers.
+            weights: mixes picture i and its words with the weight w_i with picture i - 1 and its words with 1 - w_i
+                (Zhang et al. 2018); None for no mixing.
+        """
+        assert self.words is not None
+        content = source.content.to(self.target.weight.dtype)
+        rows = torch.arange(len(targets), device=targets.device) if source.rows is None else source.rows
+        occurrences = self.words.occurrences(
+            targets.masked_fill(~real_targets(len(source), targets, lengths), self.end)
+        )
+        fractions = occurrences.new_zeros(len(content), occurrences.shape[1]).index_add_(0, rows, occurrences)
+        fractions = fractions / torch.bincount(rows, minlength=len(content))[:, None]
+        if weights is not None:
+            content = _mix_rows(content, weights)
+            fractions = _mix_rows(fractions, weights)
+        return self.words.cross_entropies(self.pictures(content).mean(dim=1), fractions)
 
     @torch.no_grad()
     def _evaluated_log_probs(

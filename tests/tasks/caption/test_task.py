@@ -17,7 +17,7 @@ from catena import config as configs
 from catena.data.augment import to_unit_scale
 from catena.data.reading import ReadCounter
 from catena.data.samples.shapes import COLORS, write_scenes, write_shapes
-from catena.errors import ConfigError, DataError
+from catena.errors import CheckpointError, ConfigError, DataError
 from catena.randomness import Randomness
 from catena.tasks.base import Origin
 from catena.tasks.caption.config import CaptionConfig, CaptionOptions
@@ -102,6 +102,74 @@ def test_killed_training_resumes_exactly(kind: str, pixels: bool, scenes: Path, 
         return CaptionTask.prepare(made, Sources(CaptionTask, made), Origin(Randomness(SEED)))
 
     killed_anywhere_ends_the_same(make, made.training, tmp_path, kills=[1, 2])
+
+
+def word_config(scenes: Path, **sections: Any) -> CaptionConfig:
+    """A run that trains the encoder to predict the words of captions."""
+    model = {"word_weight": 1.0, "augmentation": {"padding": 2, "flip": 0.5}, **sections.pop("model", {})}
+    values = {"objective": "words", "batches": {"batch_size": 8, "by_picture": True}, **sections}
+    return config(scenes, pixels=True, model=model, **values)
+
+
+@pytest.mark.parametrize("by_picture", [True, False])
+def test_objective_words_changes_only_the_encoder_and_the_words(by_picture: bool, scenes: Path, tmp_path: Path) -> None:
+    batches = {"batch_size": 8, "by_picture": by_picture}
+    made = CaptionTask.complete(word_config(scenes, mixup=0.5, batches=batches), print)
+    before = CaptionTask.prepare(made, Sources(CaptionTask, made), Origin(Randomness(made.seed))).task.network
+    after = train(made, tmp_path / "words").network
+    changed = {
+        name for (name, a), (_, b) in zip(before.named_parameters(), after.named_parameters(), strict=True)
+        if not torch.equal(a, b)
+    }  # fmt: skip
+    assert changed == {name for name, _ in before.named_parameters() if name.split(".")[0] in ("pictures", "words")}
+    with pytest.raises(ConfigError, match="objective must be 'captions' to predict captions, got 'words'"):
+        load_task(tmp_path / "words", "cpu").predict([scenes / "00000.png"])
+
+
+def test_killed_training_of_words_resumes_exactly(scenes: Path, tmp_path: Path) -> None:
+    made = CaptionTask.complete(word_config(scenes, mixup=0.5), print)
+
+    def make() -> NetworkTraining:
+        return CaptionTask.prepare(made, Sources(CaptionTask, made), Origin(Randomness(SEED)))
+
+    killed_anywhere_ends_the_same(make, made.training, tmp_path, kills=[1, 2])
+
+
+def test_captions_start_from_a_run_of_words_and_resume_exactly(scenes: Path, tmp_path: Path) -> None:
+    """The second run starts with the weights of the first, with other augmentation, and resumes exactly."""
+    words = train(word_config(scenes), tmp_path / "words")
+    ended: list[dict[str, torch.Tensor]] = []
+    for n, name in ((2, "stopped"), (4, "whole")):
+        training = {"max_steps": n, "eval_every": 1, "optimizer": "adam", "learning_rate": 0.01, "keep_last": 9}
+        sections = {"objective": "captions", "training": training, "model": {"augmentation": {"erase": 4}}}
+        train_run(word_config(scenes, **sections), tmp_path / name, SilentReporter(), init_from=tmp_path / "words")
+        first = load_task(tmp_path / name / "checkpoints" / "step-000000", "cpu").network.state_dict()
+        assert all(torch.equal(first[key], value) for key, value in words.network.state_dict().items())
+        if name == "stopped":
+            resume_run(tmp_path / name, SilentReporter(), {"max_steps": 4})
+        last = tmp_path / name / "checkpoints" / "step-000004"
+        ended.append(load_task(last, "cpu").network.state_dict())
+    assert all(torch.equal(ended[0][key], ended[1][key]) for key in ended[0])
+    assert any(not torch.equal(ended[0][key], value) for key, value in words.network.state_dict().items())
+    with pytest.raises(CheckpointError, match="the model must have the options of the one in"):
+        train_run(
+            word_config(scenes, objective="captions", model={"d": 20}), tmp_path / "other", SilentReporter(),
+            init_from=tmp_path / "words",
+        )  # fmt: skip
+
+
+def test_learning_words_lowers_their_loss_on_new_pictures(scenes: Path, tmp_path: Path) -> None:
+    training = {"max_steps": 40, "eval_every": 40, "optimizer": "adam", "learning_rate": 0.01, "ema": 0.9}
+    made = word_config(scenes, training=training, model={"augmentation": {}}, batches={"batch_size": 16})
+    task = train(made, tmp_path / "words")
+    new = CaptionTask.prepare(made, Sources(CaptionTask, made), Origin(Randomness(made.seed)))
+    new.task.network.eval()
+    before = new.task.evaluate_dev(new.data.dev).scores()["word_loss"]
+    result = task.evaluate_dev(new.data.dev)
+    assert result.scores()["word_loss"] < before - 0.5
+    assert result.notes() == [
+        f"{len(new.data.dev.pictures)} pictures; their captions are not predicted, only which words they have"
+    ]
 
 
 @pytest.mark.parametrize("pixels", [True, False])
@@ -331,6 +399,12 @@ def test_wrong_inputs_raise(learned: CaptionTask, scenes: Path, tmp_path: Path) 
             "model.encoder.kind must be 'features'",
         ),
         ({"training": {"metric": "bleu"}}, "Unknown training.metric 'bleu'"),
+        ({"mixup": 0.5}, "mixup must be 0 if objective = 'captions', got 0.5"),
+        ({"objective": "words"}, "model.word_weight must be above 0 if objective = 'words', got 0.0"),
+        (
+            {"objective": "words", "model": {"word_weight": 1.0, "frozen": True}},
+            "objective must be 'captions' if there is no encoder to train, got 'words'",
+        ),
         (
             {"batches": {"by_picture": True, "batch_by": "tokens", "batch_size": 90}},
             "batches.batch_by must be 'examples' if batches.by_picture = true, got 'tokens'",

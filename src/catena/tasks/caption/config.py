@@ -13,6 +13,7 @@ from pydantic import Field
 
 from catena.config import Config
 from catena.data.config import BatchConfig, TokenizerConfig, VocabularyConfig, WordTokenizerConfig
+from catena.encoders.config import Probability
 from catena.search.config import BeamConfig, SearchConfig
 from catena.seq2seq.caption_config import CaptionModelConfig, FeatureEncoderConfig, SoftCaptionConfig
 from catena.tasks.config import FilesConfig, MachineConfig, SplitConfig, TaskConfig
@@ -26,8 +27,12 @@ LIKELIHOODS = ("perplexity", "nats_per_token")
 """Metrics that need no generated captions; lower is better."""
 CAPTION_METRICS = ("bleu_4", "bleu_3", "bleu_2", "bleu_1", "chrf")
 """Metrics of generated captions."""
+WORD_LOSS = "word_loss"
+"""The metric of a run that trains only the encoder; lower is better."""
 NEXT_COMMANDS = ("predict RUN FOLDER", "evaluate RUN FILE", "draw RUN PICTURE -o FILE.svg")
 """Commands suggested after training."""
+WORD_COMMANDS = ("train caption FILE --init-from RUN --objective captions",)
+"""Commands suggested after training of words."""
 
 
 class CaptionDataConfig(FilesConfig, SplitConfig):
@@ -121,6 +126,12 @@ class CaptionConfig(TaskConfig):
     SUGGESTED: ClassVar[Mapping[str, Mapping[str, Any]]] = {"soft": _TRAINING, "hard": _TRAINING}
 
     task: Literal["caption"] = "caption"
+    objective: Literal["captions", "words"] = "captions"
+    """captions: train the whole model; words: train only the encoder, to predict which words are in the captions of a
+    picture. A run of words is the start of a run of captions (--init-from RUN --objective captions)."""
+    mixup: Probability = 0.0
+    """With objective = words, probability of mixing a training picture and its words with those of another one, with a
+    random weight (Zhang et al. 2018)."""
     machine: MachineConfig = MachineConfig()
     data: CaptionDataConfig = CaptionDataConfig()
     tokenizer: TokenizerConfig = WordTokenizerConfig(lowercase=True)
@@ -142,6 +153,8 @@ class CaptionConfig(TaskConfig):
         return {**data, "model": {**model, "encoder": {"kind": "features"}}}
 
     def known_metrics(self) -> tuple[str, ...]:
+        if self.objective == "words":
+            return (WORD_LOSS,)
         return (*LIKELIHOODS, *(CAPTION_METRICS if self.evaluation.pictures else ()))
 
     def problems(self) -> Iterator[str]:
@@ -150,6 +163,7 @@ class CaptionConfig(TaskConfig):
                 f"batches.batch_by must be 'examples' if batches.by_picture = true, got {self.batches.batch_by!r}. "
                 f"Remove one of the two."
             )
+        yield from self._word_problems()
         reads_features = isinstance(self.model.encoder, FeatureEncoderConfig)
         if reads_features and self.data.features is None:
             yield "data.features must be a file if model.encoder.kind = 'features', got none. Pass --features FILE."
@@ -157,4 +171,19 @@ class CaptionConfig(TaskConfig):
             yield (
                 f"model.encoder.kind must be 'features' if data.features is set, got {self.model.encoder.kind!r}. "
                 f"Remove one of the two."
+            )
+
+    def _word_problems(self) -> Iterator[str]:
+        """What is wrong with options for words without captions."""
+        model = self.model
+        if self.objective == "captions":
+            if self.mixup:
+                yield f"mixup must be 0 if objective = 'captions', got {self.mixup}. Set objective = 'words'."
+            return
+        if not model.word_weight:
+            yield "model.word_weight must be above 0 if objective = 'words', got 0.0. Set it to 1."
+        if model.blind or model.frozen or isinstance(model.encoder, FeatureEncoderConfig):
+            yield (
+                f"objective must be 'captions' if there is no encoder to train, got {self.objective!r}. Remove it, or "
+                f"model.blind, model.frozen and data.features."
             )

@@ -15,11 +15,11 @@ from jaxtyping import Float
 
 from catena.errors import ConfigError, MissingExtraError
 from catena.metrics.likelihood import NATS_PER_TOKEN, PERPLEXITY
-from catena.metrics.measure import Metric
+from catena.metrics.measure import LOG_PROB_TOLERANCE, Metric, mean_score, mean_statistics
 from catena.metrics.translation import caption_measures
 from catena.registry import did_you_mean
 from catena.tasks.base import EvaluationResult, RankedPrediction
-from catena.tasks.caption.config import CAPTION_METRICS, LIKELIHOODS
+from catena.tasks.caption.config import CAPTION_METRICS, LIKELIHOODS, WORD_LOSS
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,8 +76,17 @@ _LIKELIHOODS = dict(zip(LIKELIHOODS, (PERPLEXITY, NATS_PER_TOKEN), strict=True))
 _measures = cache(caption_measures)  # the same objects, so that BLEU-1 to BLEU-4 count n-grams once
 
 
+def _word_statistics(references: Sequence[Any], losses: Sequence[float]) -> np.ndarray:
+    return mean_statistics(losses)
+
+
+_WORD_LOSS = Metric(WORD_LOSS, _word_statistics, mean_score, tolerance=LOG_PROB_TOLERANCE, higher_is_better=False)
+
+
 def find_metric(name: str, cut: str) -> Metric:
     """The metric of a score. Raise ConfigError for an unknown name."""
+    if name == WORD_LOSS:
+        return _WORD_LOSS
     if name in _LIKELIHOODS:
         return _LIKELIHOODS[name]
     if name not in CAPTION_METRICS:
@@ -142,3 +151,26 @@ class CaptionEvaluation(EvaluationResult):
             return []
         own, gold = ([len(text.split()) for text in texts] for texts in (self.captions, sum(self.references, ())))
         return [f"words per caption: {np.mean(own):.1f}; references {np.mean(gold):.1f}"]
+
+
+@dataclass(frozen=True, eq=False)
+class WordEvaluation(EvaluationResult):
+    """How well the words of captions are predicted from pictures.
+
+    Args:
+        references: the references of each picture.
+        losses: the loss of its words.
+    """
+
+    references: list[tuple[str, ...]]
+    losses: list[float]
+    counts: str = ""
+
+    def metrics(self) -> Mapping[str, Metric]:
+        return {WORD_LOSS: _WORD_LOSS}
+
+    def pairs(self, name: str) -> tuple[Sequence[Any] | np.ndarray, Sequence[Any] | np.ndarray]:
+        return self.references, self.losses
+
+    def notes(self) -> list[str]:
+        return [f"{len(self.references):,} pictures; their captions are not predicted, only which words they have"]

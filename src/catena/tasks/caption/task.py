@@ -31,7 +31,7 @@ from catena.search.config import BaseSearchConfig, GreedyConfig
 from catena.search.overrides import best_search, truncation_warning, with_max_length
 from catena.seq2seq.caption import CaptionModel, GridReader, PictureSource
 from catena.tasks.base import BaseTask, Origin, blocks, check_ensemble, first_ranked
-from catena.tasks.caption.config import NEXT_COMMANDS, CaptionConfig, CaptionOptions
+from catena.tasks.caption.config import NEXT_COMMANDS, WORD_COMMANDS, WORD_LOSS, CaptionConfig, CaptionOptions
 from catena.tasks.caption.data import (
     CaptionEncoding,
     CaptionExample,
@@ -42,7 +42,7 @@ from catena.tasks.caption.data import (
     load_parts,
     split_key,
 )
-from catena.tasks.caption.predict import CaptionEvaluation, CaptionPrediction, find_metric
+from catena.tasks.caption.predict import CaptionEvaluation, CaptionPrediction, WordEvaluation, find_metric
 from catena.tasks.caption.prepare import complete_config, describe_rows, start_encoder, without_long
 from catena.tasks.caption.search import CaptionSearch, build_source, draw_attention, pixel_source, sketch_attention
 from catena.tasks.neural import Dataset, NetworkTraining, NeuralTask, PlannedEpoch
@@ -56,16 +56,22 @@ _BLOCK = 64
 _SCORED_TOGETHER = 64
 """Number of captions whose log-probabilities are computed together."""
 _PLAIN = CaptionOptions()
+_FREE_OPTIONS = ("augmentation", "directions", "dropout")
+"""Options of the model in which a run may differ from the one that it starts from."""
 
 
 @dataclass(frozen=True, eq=False)
 class CaptionBatch:
-    """Pictures and captions on the device; ``tokens`` does not count padding."""
+    """Pictures and captions on the device; ``tokens`` does not count padding.
+
+    ``mixing`` has the weight with which each picture is mixed with the one before, None for no mixing.
+    """
 
     source: PictureSource
     targets: Tensor
     lengths: Tensor
     tokens: int
+    mixing: Tensor | None = None
 
 
 class CaptionTask(NeuralTask[CaptionConfig, CaptionExample, CaptionPrediction, CaptionOptions]):
@@ -98,6 +104,9 @@ class CaptionTask(NeuralTask[CaptionConfig, CaptionExample, CaptionPrediction, C
     ) -> None:
         super().__init__(config, encoding, network)
         self.model, self.others = network, tuple(others)
+        self.trains_words = config.objective == "words"
+        if self.trains_words:
+            self.next_commands = WORD_COMMANDS
         self._store: tuple[Any, RowStore] | None = None
 
     @property
@@ -136,6 +145,12 @@ class CaptionTask(NeuralTask[CaptionConfig, CaptionExample, CaptionPrediction, C
     @classmethod
     def split_key(cls, example: CaptionExample) -> str:
         return split_key(example.path)
+
+    @classmethod
+    def check_model(cls, theirs: Any, config: Any, folder: Path) -> None:
+        """As in the base class, but pictures may be changed, and features dropped, in other ways than before."""
+        free = {name: getattr(config.model, name) for name in _FREE_OPTIONS}
+        super().check_model(theirs.model_copy(update={"model": theirs.model.model_copy(update=free)}), config, folder)
 
     # --- preparation --------------------------------------------------------------------------------------------------
 
@@ -203,13 +218,17 @@ class CaptionTask(NeuralTask[CaptionConfig, CaptionExample, CaptionPrediction, C
             )
 
         def batch(index: np.ndarray) -> CaptionBatch:
-            return self._batch(source(rows.rows[index], index), rows, index)
+            return self._batch(source(rows.rows[index], index), rows, index, mixing(index))
+
+        def mixing(counted: np.ndarray) -> Tensor | None:
+            if not self.config.mixup:
+                return None
+            u = randomness.uniforms("mixup", number, torch.from_numpy(counted).to(self.device), 2)
+            return torch.where(u[:, 0] < self.config.mixup, u[:, 1], 1.0)
 
         def batch_of_pictures(groups: np.ndarray) -> CaptionBatch:
-            index = np.concatenate([captions[i] for i in groups.tolist()])
-            own, repeated = np.unique(rows.rows[index], return_inverse=True)
-            pictures = source(own, own).repeat(torch.from_numpy(repeated).to(self.device))
-            return self._batch(pictures, rows, index)
+            own, index, repeated = _join([captions[i] for i in groups.tolist()], rows)
+            return self._batch(source(own, own).repeat(repeated.to(self.device)), rows, index, mixing(own))
 
         if not config.by_picture:
             return PlannedEpoch(BatchPlan.shuffled(rows.lengths, config, generator), batch)
@@ -230,9 +249,11 @@ class CaptionTask(NeuralTask[CaptionConfig, CaptionExample, CaptionPrediction, C
     def collate(self, rows: CaptionRows, index: np.ndarray) -> CaptionBatch:
         return self._batch(self._source(rows, rows.rows[index]), rows, index)
 
-    def _batch(self, source: PictureSource, rows: CaptionRows, index: np.ndarray) -> CaptionBatch:
+    def _batch(
+        self, source: PictureSource, rows: CaptionRows, index: np.ndarray, mixing: Tensor | None = None
+    ) -> CaptionBatch:
         targets, lengths = pad([rows.targets[i] for i in index.tolist()])
-        return CaptionBatch(source, targets.to(self.device), lengths.to(self.device), int(lengths.sum()))
+        return CaptionBatch(source, targets.to(self.device), lengths.to(self.device), int(lengths.sum()), mixing)
 
     def _source(self, rows: CaptionRows, index: np.ndarray) -> PictureSource:
         """The pictures at ``index`` of the contents, from the memory of the GPU if they fit there."""
@@ -250,6 +271,9 @@ class CaptionTask(NeuralTask[CaptionConfig, CaptionExample, CaptionPrediction, C
         return self._store[1]
 
     def loss(self, batch: CaptionBatch) -> BatchLoss:
+        if self.trains_words:
+            losses = self.model.word_losses(batch.source, batch.targets, batch.lengths, batch.mixing)
+            return BatchLoss(losses.mean(), len(losses), batch.tokens)
         return BatchLoss(self.model.loss(batch.source, batch.targets, batch.lengths), batch.tokens, batch.tokens)
 
     def describe_batch(self, batch: CaptionBatch) -> str:
@@ -259,15 +283,17 @@ class CaptionTask(NeuralTask[CaptionConfig, CaptionExample, CaptionPrediction, C
 
     @property
     def metric(self) -> str:
+        if self.trains_words:
+            return WORD_LOSS
         return "bleu_4" if self.config.evaluation.pictures else "perplexity"
 
     def find_metric(self, name: str) -> Metric:
         return find_metric(name, self.config.evaluation.cut)
 
-    def evaluate_rows(self, rows: CaptionRows) -> CaptionEvaluation:
+    def evaluate_rows(self, rows: CaptionRows) -> CaptionEvaluation | WordEvaluation:
         return self._evaluate(rows, np.arange(len(rows.pictures)), self.config.search)
 
-    def evaluate_dev(self, rows: CaptionRows) -> CaptionEvaluation:
+    def evaluate_dev(self, rows: CaptionRows) -> CaptionEvaluation | WordEvaluation:
         """The likelihood of dev, and captions of evenly spaced pictures of it."""
         evaluation, longest = self.config.evaluation, self.config.search.max_length
         search: BaseSearchConfig = GreedyConfig(max_length=longest)
@@ -279,12 +305,16 @@ class CaptionTask(NeuralTask[CaptionConfig, CaptionExample, CaptionPrediction, C
         n = min(len(rows.pictures), self.config.evaluation.pictures)
         return np.unique(np.linspace(0, len(rows.pictures) - 1, n).round().astype(int))
 
-    def evaluate_test(self, rows: CaptionRows) -> CaptionEvaluation:
+    def evaluate_test(self, rows: CaptionRows) -> CaptionEvaluation | WordEvaluation:
         chosen = np.arange(len(rows.pictures)) if self.config.evaluation.pictures else np.arange(0)
         return self._evaluate(rows, chosen, self.config.search)
 
-    def _evaluate(self, rows: CaptionRows, chosen: np.ndarray, search: BaseSearchConfig) -> CaptionEvaluation:
+    def _evaluate(
+        self, rows: CaptionRows, chosen: np.ndarray, search: BaseSearchConfig
+    ) -> CaptionEvaluation | WordEvaluation:
         """Describe the chosen pictures, and score the references of all unless this is an ensemble."""
+        if self.trains_words:
+            return self._evaluate_words(rows)
         pictures = [rows.pictures[i] for i in chosen]
         examples = [
             CaptionExample(one.path, one.captions, one.location, rows.contents[rows.own[i]])
@@ -305,6 +335,16 @@ class CaptionTask(NeuralTask[CaptionConfig, CaptionExample, CaptionPrediction, C
         )
 
     @torch.no_grad()
+    def _evaluate_words(self, rows: CaptionRows) -> WordEvaluation:
+        losses: list[float] = []
+        captions = rows.by_picture()
+        for low in range(0, len(captions), _SCORED_TOGETHER):
+            own, index, repeated = _join(captions[low : low + _SCORED_TOGETHER], rows)
+            batch = self._batch(self._source(rows, own).repeat(repeated.to(self.device)), rows, index)
+            losses += self.model.word_losses(batch.source, batch.targets, batch.lengths).tolist()
+        return WordEvaluation([one.captions for one in rows.pictures if one.captions], losses)
+
+    @torch.no_grad()
     def _log_probs(self, rows: CaptionRows) -> np.ndarray:
         """log p of each reference."""
         log_probs, order = np.zeros(len(rows)), np.argsort(rows.lengths, kind="stable")
@@ -315,7 +355,9 @@ class CaptionTask(NeuralTask[CaptionConfig, CaptionExample, CaptionPrediction, C
             log_probs[index] = tokens.double().sum(dim=1).cpu().numpy()
         return log_probs
 
-    def show(self, rows: CaptionRows, result: CaptionEvaluation) -> list[str]:
+    def show(self, rows: CaptionRows, result: CaptionEvaluation | WordEvaluation) -> list[str]:
+        if isinstance(result, WordEvaluation):
+            return []
         chosen = self._spaced(rows).tolist()
         picked = sorted({0, len(chosen) // 2, len(chosen) - 1}) if chosen else []
         return [
@@ -334,6 +376,11 @@ class CaptionTask(NeuralTask[CaptionConfig, CaptionExample, CaptionPrediction, C
         return super().predict_stream(items, options)
 
     def predict_examples(self, examples: Sequence[CaptionExample], options: CaptionOptions) -> list[CaptionPrediction]:
+        if self.trains_words:
+            raise ConfigError(
+                "objective must be 'captions' to predict captions, got 'words'. Train with --init-from RUN --objective "
+                "captions."
+            )
         ranked = self.searcher.describe(examples, self._search(options), options)
         return [first_ranked(listed, options.several) for listed in ranked]
 
@@ -395,6 +442,13 @@ class CaptionTask(NeuralTask[CaptionConfig, CaptionExample, CaptionPrediction, C
                 )
             more += [other.model, *other.others]
         return CaptionTask(self.config, self.encoding, self.model, more)
+
+
+def _join(captions: Sequence[np.ndarray], rows: CaptionRows) -> tuple[np.ndarray, np.ndarray, Tensor]:
+    """The indices of some pictures in the contents, of their captions, and of the picture of each caption in both."""
+    index = np.concatenate(captions)
+    own = rows.rows[[one[0] for one in captions]]
+    return own, index, torch.from_numpy(np.repeat(np.arange(len(captions)), [len(one) for one in captions]))
 
 
 def _reads(config: CaptionConfig) -> Any:
