@@ -187,6 +187,24 @@ def test_max_norm_params_without_match_raises_error() -> None:
         GradientUpdater(make(max_norm=1.0), nn.Linear(2, 2), CPU)
 
 
+def test_slow_params_have_a_lower_rate() -> None:
+    """One step of sgd moves each parameter by the rate times its gradient; 0.25 of it if its name matches."""
+    model = nn.ModuleDict({"encoder": nn.Linear(2, 2), "output": nn.Linear(2, 2)})
+    before = {name: p.detach().clone() for name, p in model.named_parameters()}
+    settings = make(optimizer="sgd", learning_rate=0.5, slow_params=("encoder.*",), slow_factor=0.25)
+    updater = GradientUpdater(settings, model, CPU)
+    updater.backward(sum(p.sum() for p in model.parameters()))
+    updater.step(0.5)
+    for name, p in model.named_parameters():
+        wanted = 0.125 if name.startswith("encoder") else 0.5
+        assert torch.allclose(before[name] - p.detach(), torch.full_like(p, wanted))
+
+
+def test_slow_params_without_match_raises_error() -> None:
+    with pytest.raises(ConfigError, match=r"slow_params = enc\.\* matches no weight of the model.*output\.\*"):
+        GradientUpdater(make(optimizer="sgd", slow_params=("enc.*",)), nn.ModuleDict({"output": nn.Linear(2, 2)}), CPU)
+
+
 def test_weight_scales_gradient() -> None:
     model = OneWeight(1.0)
     updater = GradientUpdater(make(optimizer="sgd"), model, CPU)
@@ -208,7 +226,8 @@ def test_frozen_parameters_are_unchanged() -> None:
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", "adamw", "adagrad", "adadelta"])
 def test_updater_resumes_from_checkpoint(optimizer: str) -> None:
-    settings = make(optimizer=optimizer, **({"momentum": 0.9} if optimizer == "sgd" else {}))
+    momentum = {"momentum": 0.9} if optimizer == "sgd" else {}
+    settings = make(optimizer=optimizer, slow_params=("embedding.*",), weight_decay=0.01, **momentum)
 
     def steps(model: nn.Module, updater: GradientUpdater, seeds: range) -> None:
         for seed in seeds:

@@ -118,6 +118,11 @@ class TrainingConfig(Config):
     """L1 penalty on the same weights."""
     no_decay: tuple[str, ...] = ()
     """Patterns of parameter names without weight_decay and l1, such as "embedding.*"."""
+    slow_params: tuple[str, ...] = ()
+    """Patterns of the names of parameters with a lower learning rate, such as "encoder.*", for weights that an older
+    run has trained."""
+    slow_factor: float = Field(0.1, gt=0)
+    """Factor of their learning rate."""
     max_norm: float | None = Field(None, gt=0)
     """After each step, rescale rows of the weights in max_norm_params whose norm exceeds this value."""
     max_norm_params: tuple[str, ...] = ("output.weight", "output.*.weight")

@@ -49,7 +49,13 @@ class GradientUpdater:
         self.parameters = list(named.values())
         self.decayed = [p for name, p in named.items() if name in decayed_names(model, settings.no_decay)]
         self.bounded = _bounded(named, settings)
-        self.optimizer = build_optimizer(settings, self.parameters, self.decayed, device)
+        slow = [p for name, p in named.items() if _matches(name, settings.slow_params)]
+        if settings.slow_params and not slow:
+            raise ConfigError(
+                f"slow_params = {', '.join(settings.slow_params)} matches no weight of the model. Set it to some of "
+                f"{', '.join(dict.fromkeys(name.split('.')[0] + '.*' for name in named))}."
+            )
+        self.optimizer = build_optimizer(settings, self.parameters, self.decayed, device, slow)
         self.dtype = autocast_dtype(settings.precision, device)
         self.scaler = torch.amp.GradScaler(device.type, enabled=self.dtype == torch.float16)
 
@@ -68,7 +74,7 @@ class GradientUpdater:
     def step(self, rate: float, weight: float = 1.0) -> None:
         """Take one step with this learning rate along the gradients times ``weight``, and clear them."""
         for group in self.optimizer.param_groups:
-            group["lr"] = rate
+            group["lr"] = rate * group["rate_factor"]
         if self.scaler.is_enabled():
             self.scaler.unscale_(self.optimizer)
         self._shape_gradients(weight)
@@ -153,12 +159,23 @@ def build_optimizer(
     parameters: Iterable[nn.Parameter],
     decayed: Iterable[nn.Parameter],
     device: torch.device,
+    slow: Iterable[nn.Parameter] = (),
 ) -> torch.optim.Optimizer:
-    """The optimizer of the config, with weight decay only for the parameters in ``decayed``."""
-    pulled = {id(p) for p in decayed}
+    """The optimizer of the config, with weight decay only for the parameters in ``decayed``.
+
+    The key ``rate_factor`` of a group is the factor of its learning rate: ``slow_factor`` for the parameters in
+    ``slow``, otherwise 1.
+    """
+    pulled, slowed = {id(p) for p in decayed}, {id(p) for p in slow}
+    parameters = list(parameters)
     groups = [
-        {"params": [p for p in parameters if id(p) in pulled], "weight_decay": settings.weight_decay},
-        {"params": [p for p in parameters if id(p) not in pulled], "weight_decay": 0.0},
+        {
+            "params": [p for p in parameters if (id(p) in pulled) == is_pulled and (id(p) in slowed) == is_slow],
+            "weight_decay": settings.weight_decay if is_pulled else 0.0,
+            "rate_factor": settings.slow_factor if is_slow else 1.0,
+        }
+        for is_slow in (False, True)
+        for is_pulled in (True, False)
     ]
     groups = [group for group in groups if group["params"]]
     rate, eps, betas = settings.learning_rate or 0.0, settings.eps or 0.0, settings.betas or (0.0, 0.0)
@@ -197,8 +214,12 @@ def decayed_names(model: nn.Module, spared: Iterable[str] = ()) -> set[str]:
         if p.ndim >= 2
         and name not in normal
         and not name.rpartition(".")[2].startswith("bias")
-        and not any(fnmatchcase(name, pattern) for pattern in patterns)
+        and not _matches(name, patterns)
     }
+
+
+def _matches(name: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def bound_rows(weight: Float[Tensor, "n ..."], limit: float) -> None:
