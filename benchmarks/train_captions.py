@@ -7,7 +7,8 @@
 caption --features`` reads. The second command trains the recipes flickr8k-soft, flickr8k-hard and flickr8k-pixels, and
 flickr8k-soft with blind = true, with seeds 1, 2 and 3. It writes OUT/captions.json: BLEU on the test pictures,
 described by a beam of 5 with the checkpoint that has the best BLEU-4 on dev; and again with the length penalty, out of
-PENALTIES, that has the best BLEU-4 on dev. OUT/captions-test.tsv has the captions themselves.
+PENALTIES, that has the best BLEU-4 on dev. OUT/captions-test.tsv has the captions themselves. Each run is also scored
+as an ensemble with the same run of the seeds that have ended before.
 """
 
 from __future__ import annotations
@@ -34,9 +35,6 @@ from catena.tasks.caption.task import CaptionTask
 from catena.tasks.runs import load_task, train_run
 from catena.training.report import SilentReporter
 
-CONSTANT = {"training": {"schedule": "constant", "patience": 15, "max_epochs": 80}}
-DECAY = {**CONSTANT["training"], "optimizer": "adamw", "learning_rate": 0.001, "weight_decay": 0.05}
-CHANGED = {"padding": 6, "erase": 16, "brightness": 0.2, "contrast": 0.2}
 AUGMENTATION = {"padding": 6, "zoom": 0.2, "flip": 0.5, "erase": 16, "brightness": 0.2, "contrast": 0.2}
 SMOOTHED = {"augmentation": AUGMENTATION, "output": {"kind": "softmax", "smoothing": 0.1}}
 DEEP = {**SMOOTHED, "encoder": {"kind": "resnet", "depth": 18, "stages": 4, "width": 64, "shortcut": "B"}}
@@ -48,15 +46,17 @@ BY_PICTURE: dict[str, dict[str, Any]] = {
     },
     "evaluation": {"pictures": 1000},
 }  # fmt: skip
+STARTED = {
+    "max_epochs": 24, "eval_every": 188, "weight_decay": 0.1, "slow_params": ["pictures.*"], "slow_factor": 0.3,
+}  # fmt: skip
+"""Training of captions after that of words."""
+STRONG_AUGMENTATION = {"padding": 8, "zoom": 0.3, "flip": 0.5, "erase": 20, "brightness": 0.3, "contrast": 0.3}
 RUNS: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
     "soft": ("flickr8k-soft", {}),
     "hard": ("flickr8k-hard", {}),
     "blind": ("flickr8k-soft", {"model": {"blind": True}}),
     "pixels": ("flickr8k-pixels", {}),
     "hard-mean": ("flickr8k-hard", {"model": {"baseline": "mean"}}),
-    "pixels-constant": ("flickr8k-pixels", CONSTANT),
-    "pixels-changed": ("flickr8k-pixels", {**CONSTANT, "model": {"augmentation": CHANGED}}),
-    "pixels-decay": ("flickr8k-pixels", {"training": DECAY, "model": {"augmentation": CHANGED}}),
     "pixels-pictures": ("flickr8k-pixels", {**BY_PICTURE, "model": SMOOTHED}),
     "pixels-words": ("flickr8k-pixels", {**BY_PICTURE, "model": {**SMOOTHED, "word_weight": 1.0}}),
     "pixels-deep": ("flickr8k-pixels", {**BY_PICTURE, "model": DEEP}),
@@ -66,8 +66,33 @@ RUNS: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
         "flickr8k-pixels",
         {**BY_PICTURE, "training": {**BY_PICTURE["training"], "max_epochs": 30}, "model": {**DEEP, "word_weight": 1.0}},
     ),
+    "pixels-start": (
+        "flickr8k-pixels",
+        {
+            **BY_PICTURE,
+            "training": {**BY_PICTURE["training"], **STARTED},
+            "model": {**DEEP, "word_weight": 1.0, "augmentation": STRONG_AUGMENTATION},
+        },
+    ),
 }
 """The recipe of each run, and what differs in its sections."""
+WORDS: dict[str, tuple[float, dict[str, Any]]] = {
+    "pixels-start": (
+        0.42,
+        {
+            "objective": "words",
+            "mixup": 0.7,
+            "training": {
+                **BY_PICTURE["training"],
+                "max_epochs": 120,
+                "eval_every": 470,
+                "weight_decay": 0.1,
+                "precision": "bf16",
+            },
+        },
+    ),
+}
+"""Runs whose encoder first learns the words of captions: the fraction of the time for it, and what differs there."""
 DEFAULT_RUNS = [f"{name}:{seed}" for seed in (1, 2, 3) for name in ("soft", "hard", "blind", "pixels")]
 PENALTIES = (0.4, 0.7, 1.0, 1.3, 1.6)
 EVALUATION_SECONDS = 60.0
@@ -90,9 +115,13 @@ def pack(archive: Path, target: Path) -> None:
     print(f"{target}: features {features.shape}, {len(names)} names")
 
 
-def build_config(arguments: argparse.Namespace, name: str, seed: int) -> CaptionConfig:
-    """The config of a run, with a time limit."""
+def build_config(
+    arguments: argparse.Namespace, name: str, seed: int, first: tuple[float, dict[str, Any]] | None = None
+) -> CaptionConfig:
+    """The config of a run, or of its first phase, with a time limit."""
     recipe, changes = RUNS[name]
+    part, more = (1.0, {}) if first is None else first
+    changes = {**changes, **more}
     values, _ = read_toml(recipe_path(recipe))
     data: dict[str, Any] = {
         "train": [str(arguments.data / "captions.tsv")],
@@ -103,9 +132,9 @@ def build_config(arguments: argparse.Namespace, name: str, seed: int) -> Caption
     left = max(arguments.deadline - EVALUATION_SECONDS - time.time(), 1.0)
     values |= {"seed": seed, "data": {**values.get("data", {}), **data}}
     values["machine"] = {"device": arguments.device, "threads": 1}
-    for section in changes:
-        values[section] = {**values.get(section, {}), **changes[section]}
-    values["training"]["max_time"] = f"{left:.1f}s"
+    for section, change in changes.items():
+        values[section] = {**values.get(section, {}), **change} if isinstance(change, dict) else change
+    values["training"]["max_time"] = f"{part * left:.1f}s"
     if arguments.epochs is not None:
         values["training"]["max_epochs"] = arguments.epochs
     return parse(CaptionConfig, values, source=recipe)
@@ -117,8 +146,17 @@ def train_one(arguments: argparse.Namespace) -> None:
     name, seed = arguments.runs[0].split(":")
     folder = arguments.one.with_suffix("")
     start = time.perf_counter()
-    outcome = train_run(build_config(arguments, name, int(seed)), folder, SilentReporter(), overwrite=True)
-    lines = (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    words = folder.with_name(f"{folder.name}-words") if name in WORDS else None
+    if words is not None:
+        train_run(build_config(arguments, name, int(seed), WORDS[name]), words, SilentReporter(), overwrite=True)
+    config = build_config(arguments, name, int(seed))
+    outcome = train_run(config, folder, SilentReporter(), init_from=words, overwrite=True)
+    lines = [
+        line
+        for run in (words, folder)
+        if run is not None
+        for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
     result: dict[str, Any] = {
         "run": name,
         "seed": int(seed),
@@ -136,6 +174,19 @@ def train_one(arguments: argparse.Namespace) -> None:
     result |= {"dev_bleu_4_by_penalty": dev, "penalty": best, "test_with_penalty": chosen.scores()}
     result["captions"] = {e.path.name: text for e, text in zip(parts["test"], chosen.captions, strict=True)}
     arguments.one.write_text(json.dumps(result), encoding="utf-8")
+    others = trained_before(arguments.one)
+    if others:
+        models = [load_task(path.with_suffix(""), str(device)) for path in others]
+        both = describe(task.ensemble(models), parts["test"], task.config.search.length_penalty)
+        seeds = sorted([int(seed), *(int(path.stem.split(":")[1]) for path in others)])
+        result["ensemble"] = {"seeds": seeds, "test": both.scores()}
+        arguments.one.write_text(json.dumps(result), encoding="utf-8")
+
+
+def trained_before(own: Path) -> list[Path]:
+    """The results of the same run with other seeds that exist already; their models are next to them."""
+    name = own.stem.split(":")[0]
+    return sorted(path for path in own.parent.glob(f"{name}:*.json") if path != own)
 
 
 def read_part(task: CaptionTask, part: str) -> list[CaptionExample]:
@@ -172,6 +223,10 @@ def show(results: Sequence[dict[str, Any]]) -> None:
                 print(f"{key} {name} seed {r['seed']}: BLEU-1 to 4 {scores}, {r['seconds']} s")
             if own:
                 print(f"{key} {name} mean BLEU-4: {np.mean([r[key]['bleu_4'] for r in own]):.2f} of {len(own)}")
+    for r in results:
+        if "ensemble" in r:
+            both = r["ensemble"]
+            print(f"test {r['run']} ensemble of seeds {both['seeds']}: BLEU-4 {both['test']['bleu_4']:.2f}")
 
 
 def main() -> None:

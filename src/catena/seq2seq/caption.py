@@ -323,7 +323,8 @@ class CaptionModel(RecurrentModel):
             targets.masked_fill(~real_targets(len(source), targets, lengths), self.end)
         )
         fractions = occurrences.new_zeros(len(content), occurrences.shape[1]).index_add_(0, rows, occurrences)
-        fractions = fractions / torch.bincount(rows, minlength=len(content))[:, None]
+        n_captions = occurrences.new_zeros(len(content), 1).index_add_(0, rows, torch.ones_like(occurrences[:, :1]))
+        fractions = fractions / n_captions
         if weights is not None:
             content = _mix_rows(content, weights)
             fractions = _mix_rows(fractions, weights)

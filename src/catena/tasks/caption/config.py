@@ -178,7 +178,7 @@ class CaptionConfig(TaskConfig):
         model = self.model
         if self.objective == "captions":
             if self.mixup:
-                yield f"mixup must be 0 if objective = 'captions', got {self.mixup}. Set objective = 'words'."
+                yield f"mixup must be 0 if objective = 'captions', got {self.mixup}. Pass --mixup 0."
             return
         if not model.word_weight:
             yield "model.word_weight must be above 0 if objective = 'words', got 0.0. Set it to 1."
