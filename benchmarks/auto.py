@@ -298,7 +298,7 @@ def run_cell(cells: Cells, data: DataSet, size: str, minutes: float, options: ar
     train, test = write_files(data, size, options.data, work)
     key = {"data": data.name, "size": size, "minutes": minutes}
     config = work / "simple.toml"
-    first = simplest(data.task, train)
+    first = simplest(data, train)
     config.write_text(to_toml(parse(get_spec(data.task).config_class(), first)), encoding="utf-8")
     keys = {**dict.fromkeys(MODELS, key), "simplest": {**key, "minutes": 0}}
     limits = {
@@ -314,10 +314,12 @@ def run_cell(cells: Cells, data: DataSet, size: str, minutes: float, options: ar
         cells.get({**keys[model], "model": model}, found, job=options.job)
 
 
-def simplest(task: str, train: Sequence[Path]) -> dict[str, object]:
+def simplest(data: DataSet, train: Sequence[Path]) -> dict[str, object]:
     """The config of the simplest candidate that the data allows."""
-    data = {"data": {"train": [str(train[0])]}} if len(train) == 1 else {}
-    return dict(suitable(get_spec(task), data, DataSize(1000, n_words=10_000), 0.0)[0][0].config)
+    values: dict[str, str | list[str]] = {"train": [str(train[0])]} if len(train) == 1 else {}
+    if "lemma" in data.options:
+        values["tags_column"] = "lemma"
+    return dict(suitable(get_spec(data.task), {"data": values}, DataSize(1000, n_words=10_000), 0.0)[0][0].config)
 
 
 def write_files(data: DataSet, size: str, folder: Path, work: Path) -> tuple[list[Path], list[Path]]:

@@ -86,8 +86,8 @@ def test_noise_is_known_for_fractions_and_between_networks_and_counted_models_on
         return found.name if found else ""
 
     assert leader(trial("a", 9.0, "perplexity", False), network("b", 8.9, "perplexity", False)) == "b"
-    assert leader(trial("a", 20.0), network("b", 20.1)) == "a", "a hundredth is noise of other scores"
-    assert leader(trial("a", 20.0), network("b", 20.3)) == "b"
+    assert leader(trial("a", 20.0), network("b", 20.09)) == "a", "half a hundredth is noise of other scores"
+    assert leader(trial("a", 20.0), network("b", 20.11)) == "b"
     assert leader(network("a", 0.90), network("b", 0.91)) == "b"
     assert leader(network("a", 0.90), network("b", 0.91), trial("c", 0.5)) == "b"
 
@@ -133,7 +133,7 @@ def test_errors_have_the_noise_of_fractions_and_words_are_decisions() -> None:
 
 @pytest.mark.parametrize(("n_dev", "name"), [(100, "a"), (100_000, "b")])
 def test_other_models_lead_only_if_they_are_better_than_the_simplest_by_more_than_noise(n_dev: int, name: str) -> None:
-    trials = [trial("a", 0.80), trial("b", 0.81), replace(trial("network", 0.811), is_network=True)]
+    trials = [trial("a", 0.80), trial("b", 0.81), replace(trial("network", 0.8105), is_network=True)]
     record = SearchRecord("tag", 60.0, 900, n_dev, trials=trials)
     assert record.leader is not None
     assert record.leader.name == name

@@ -19,13 +19,15 @@ FILE = "search.json"
 TRIALS = "search"
 """The folder of the trials inside the run folder, while the search is running."""
 
-_NETWORK, _VARIATION = 1.0, 0.5
-"""How many standard errors a network must be better than other models, and a variation than what it varies, or another
-candidate than the simplest one."""
+_BETTER = 0.5
+"""How many standard errors a network must be better than other models, a variation than what it varies, and another
+candidate than the simplest one. Scores on the same examples differ by less noise than each of them has."""
 _FINALISTS = 4
 """Largest number of candidates that are compared on further dev sets."""
 _CLOSE, _NEAR = 2, 10
 """How many standard errors a candidate may be worse than the best one to be compared, and to be varied."""
+_LATE = 0.5
+"""Fraction of the steps of a network after which its best step must come if it can improve."""
 _UNKNOWN = 0.01
 """The standard error of scores that are not fractions, relative to the score."""
 _UNBOUNDED = ("rmse", "mae", "log_loss", "perplexity", "nats_per_token")
@@ -85,6 +87,11 @@ class Trial:
         if not math.isfinite(score):
             return -math.inf
         return score if self.higher_is_better else -score
+
+    @property
+    def can_improve(self) -> bool:
+        """Whether it is a network that was still improving, so that more steps are worth more than a new start."""
+        return self.is_network and self.status == "trained" and self.best_step >= _LATE * self.steps
 
     def line(self) -> str:
         """The candidate in one line of a report."""
@@ -149,7 +156,7 @@ class SearchRecord:
         if best is None or not best.is_network:
             return self._or_simplest(best, ranks)
         simple = self._or_simplest(self._choose([trial for trial in scored if not trial.is_network], ranks), ranks)
-        is_noise = simple is not None and ranks[best.name] - ranks[simple.name] < _NETWORK * self.standard_error(simple)
+        is_noise = simple is not None and ranks[best.name] - ranks[simple.name] < _BETTER * self.standard_error(simple)
         return simple if is_noise else best
 
     def _choose(self, trials: Sequence[Trial], ranks: Mapping[str, float]) -> Trial | None:
@@ -158,7 +165,7 @@ class SearchRecord:
         base = next((trial for trial in trials if best is not None and trial.name == best.varies), None)
         if best is None or base is None:
             return best
-        return base if ranks[best.name] - ranks[base.name] < _VARIATION * self.standard_error(base) else best
+        return base if ranks[best.name] - ranks[base.name] < _BETTER * self.standard_error(base) else best
 
     def to_vary(self) -> list[Trial]:
         """The candidates that may be varied, the best first.
@@ -182,21 +189,24 @@ class SearchRecord:
         best = max(trials, key=lambda trial: trial.rank, default=None)
         if best is None:
             return []
-        limit = best.rank - _CLOSE * self.standard_error(best)
         order = sorted(trials, key=lambda trial: (-trial.rank, self.trials.index(trial)))
-        close = [trial for trial in order if trial.rank >= limit and trial.steps > 0]
+        close = [trial for trial in order if self.is_close(trial, best) and trial.steps > 0]
         families: dict[str, Trial] = {}
         for trial in close:
             families.setdefault(trial.varies or trial.name, trial)
         chosen = [*families.values(), *(trial for trial in close if trial not in families.values())][:_FINALISTS]
         return sorted(chosen, key=order.index)
 
+    def is_close(self, trial: Trial, best: Trial) -> bool:
+        """Whether a candidate is so close to the best one on dev that it may be better."""
+        return trial.rank >= best.rank - _CLOSE * self.standard_error(best)
+
     def _or_simplest(self, best: Trial | None, ranks: Mapping[str, float]) -> Trial | None:
         """The best of some trials without a network, or the simplest candidate if that is hardly worse."""
         first = next((trial for trial in self.trials if not self.is_tuned and not trial.is_network), None)
         if best is None or first is None or best is first or best.varies == first.name:
             return best
-        is_noise = ranks[best.name] - ranks.get(first.name, -math.inf) < _VARIATION * self.standard_error(best)
+        is_noise = ranks[best.name] - ranks.get(first.name, -math.inf) < _BETTER * self.standard_error(best)
         return first if is_noise else best
 
     def _repeated_ranks(self) -> dict[str, dict[int, float]]:
