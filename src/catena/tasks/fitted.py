@@ -5,7 +5,6 @@ They are stored in a run folder like any other model. Tested in tests/tasks/clas
 
 from __future__ import annotations
 
-import time
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -28,6 +27,7 @@ from catena.tasks.base import (
     store_test_scores,
 )
 from catena.tasks.sources import Sources
+from catena.training import clock
 from catena.training.config import TrainingConfig
 from catena.training.report import LinesReporter, Reporter, ReporterGroup, RunResult, RunStarted, number
 from catena.training.run import RunFolder
@@ -132,13 +132,13 @@ class FitReporter:
 
     def __init__(self, run: RunFolder, reporter: Reporter, max_seconds: float | None = None) -> None:
         self.reporter = ReporterGroup([reporter, LinesReporter(run.log)])
-        self.max_seconds, self.began = max_seconds, time.monotonic()
+        self.max_seconds, self.began = max_seconds, clock.seconds()
         self.stopped = False
 
     @property
     def seconds(self) -> float:
         """Seconds since the start."""
-        return time.monotonic() - self.began
+        return clock.seconds() - self.began
 
     def is_time_over(self) -> bool:
         """Whether the time limit is over, so that fitting ends with what it has."""

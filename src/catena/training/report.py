@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from catena.files import escape_controls
+from catena.training import clock
 
 if TYPE_CHECKING:
     from catena.training.state import TrainingState
@@ -342,30 +343,30 @@ class Clock:
 
     def __init__(self) -> None:
         self.before = 0.0
-        self.began = self.marked = self.told = time.monotonic()
+        self.began = self.marked = self.told = clock.seconds()
         self.tokens = 0
 
     def start(self, state: TrainingState) -> None:
         """Continue from the time in a state."""
         self.before = state.seconds
-        self.began = self.marked = self.told = time.monotonic()
+        self.began = self.marked = self.told = clock.seconds()
         self.tokens = state.tokens
 
     def seconds(self) -> float:
         """Seconds since the start of the run."""
-        return self.before + time.monotonic() - self.began
+        return self.before + clock.seconds() - self.began
 
     def mark(self, tokens: int) -> None:
         """Start measuring speed."""
-        self.marked, self.tokens = time.monotonic(), tokens
+        self.marked, self.tokens = clock.seconds(), tokens
 
     def speed(self, tokens: int) -> float:
         """Tokens per second since the last mark."""
-        return (tokens - self.tokens) / max(time.monotonic() - self.marked, 1e-9)
+        return (tokens - self.tokens) / max(clock.seconds() - self.marked, 1e-9)
 
     def progress_is_due(self) -> bool:
         """Whether it is time to report progress."""
-        now = time.monotonic()
+        now = clock.seconds()
         if now - self.told < _PROGRESS_EVERY:
             return False
         self.told = now

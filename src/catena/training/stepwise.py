@@ -6,7 +6,6 @@ Models are scored, saved, stopped and resumed like a network in the training loo
 from __future__ import annotations
 
 import math
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,6 +16,7 @@ import numpy as np
 from catena.checkpoint import Checkpoint
 from catena.errors import ConfigError
 from catena.registry import did_you_mean
+from catena.training import clock
 from catena.training.config import TrainingConfig
 from catena.training.device import Interruption, count_threads
 from catena.training.report import (
@@ -101,7 +101,7 @@ class _StepwiseLoop:
         self.state = TrainingState()
         limits = (n for n in (settings.max_steps, settings.max_epochs) if n is not None)
         self.steps = None if model.learner.counts else min(limits, default=None)
-        self.began = time.monotonic()
+        self.began = clock.seconds()
         self.scored_step = self.saved_step = -1
         self.evaluation_seconds = 0.0
 
@@ -112,7 +112,7 @@ class _StepwiseLoop:
                 self._restore(last)
         self.run.cut_metrics(self.state.step)
         self.run.prune(self.state.kept)
-        self.began = time.monotonic() - self.state.seconds
+        self.began = clock.seconds() - self.state.seconds
         threads = count_threads()
         device = f"cpu ({threads} thread{'s' * (threads != 1)})"
         size, lines = self.model.n_parameters, self.model.summary
@@ -207,7 +207,7 @@ class _StepwiseLoop:
         self.run.point_back(self.state.step, self.state.best_step)
 
     def _seconds(self) -> float:
-        return time.monotonic() - self.began
+        return clock.seconds() - self.began
 
     def _progress(self) -> Progress:
         state, seconds = self.state, self._seconds()

@@ -44,8 +44,8 @@ def test_time_is_kept_only_for_what_training_again_needs() -> None:
     assert budget(counted(4.0)).for_training_again() == pytest.approx(3.0 + 1.3 * (1.0 + 4.0 / 0.8))
     half = counted(4.0, steps=8, best_step=4)
     assert budget(half).for_training_again() == pytest.approx(3.0 + 1.3 * (1.0 + 2.0 / 0.8))
-    assert budget(network(40)).for_training_again() == pytest.approx(3.0 + 3 * 1.3 * (1.0 + 1.0 + 5.0))
-    assert budget(network(200)).for_training_again() == 40.0
+    assert budget(network(40)).for_training_again() == pytest.approx(3.0 + 2 * 1.3 * (1.0 + 1.0 + 5.0))
+    assert budget(network(120)).for_training_again() == 40.0
 
 
 def test_time_is_kept_for_each_model_that_the_comparison_may_choose() -> None:
@@ -62,14 +62,14 @@ def test_time_is_kept_for_each_model_that_the_comparison_may_choose() -> None:
 
 def test_no_time_is_kept_if_training_again_would_not_fit() -> None:
     assert budget(counted(60.0)).for_training_again() == 0.0
-    assert budget(network(300, speed=1.0)).for_training_again() == 0.0
+    assert budget(network(140, speed=1.0)).for_training_again() == 0.0
     assert budget(counted(4.0), can_refit=False).for_training_again() == 0.0
     assert budget(network(40), dev_fraction=0.1).for_training_again() == 0.0
     assert budget(counted(4.0), dev_fraction=0.1).for_training_again() > 0.0
 
 
 def test_networks_take_more_steps_for_more_data() -> None:
-    assert budget().steps_again(network(100), 1000.0) == 3 * 125
+    assert budget().steps_again(network(100), 1000.0) == 2 * 125
     assert budget().steps_again(network(100), 23.0) == 200, "20 s without three evaluations"
     assert budget().steps_again(network(100), 4.0) == 0
     assert budget().steps_again(counted(4.0, steps=8, best_step=6), 10.0) == 6, "each step sees all data"
@@ -83,6 +83,14 @@ def test_networks_that_would_overfit_are_not_trained_again_for_much_longer() -> 
     kept = [budget(trial).for_training_again() for trial in (replace(done, varies="b"), done, network(100))]
     assert kept == sorted(kept)
     assert kept[0] < kept[-1]
+
+
+def test_networks_that_were_improving_are_trained_for_longer_instead_of_again() -> None:
+    slow = network(300, speed=1.0)
+    assert budget(slow).for_training_again() == 40.0
+    assert budget(slow).steps_again(slow, 40.0) == 2 * 375, "its rate falls with the time too"
+    assert budget(slow).steps_again(slow, 15.0) == 0, "a higher rate for a short time would harm it"
+    assert budget(slow, dev_fraction=0.1).steps_again(slow, 40.0) == 0
 
 
 def test_time_for_the_test_set_grows_with_it_up_to_a_quarter() -> None:

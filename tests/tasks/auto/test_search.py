@@ -6,6 +6,7 @@ A scripted worker answers immediately, so nothing depends on the clock. tests/cl
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from multiprocessing import Pipe
@@ -45,7 +46,7 @@ class Script:
     now: float = 0.0
     """The clock."""
     clock_rate: ClassVar[float] = 0.5
-    """The part of the time of each training by which it moves, because two workers train at the same time."""
+    """The part of the time of each training by which it moves for each of its threads, of two in all."""
 
     def __call__(self, job: Job) -> Outcome | DataSize:
         self.jobs.append(job)
@@ -57,7 +58,7 @@ class Script:
         name = job.folder.name
         before = [one.seconds for one in self.slices(name)[:-1]]
         seconds = min(job.seconds, self.lasts.get(name, job.seconds))
-        self.now += (seconds - max(before, default=0.0)) * self.clock_rate
+        self.now += (seconds - max(before, default=0.0)) * self.clock_rate * (job.threads or 1)
         if name not in self.scores and name != "again":
             return Outcome("failed", lines=("It diverged.",))
         job.folder.mkdir(parents=True, exist_ok=True)
@@ -209,13 +210,29 @@ def wait_in_vain(script: Script) -> Callable[..., list[Any]]:
 def test_small_dev_set_is_enlarged_and_then_used_for_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = use(monkeypatch, Script(SCORES, DataSize(1000, 0, 5000)))
     result = run(tmp_path / "run")
-    again = script.slices("again")
-    assert [job.values["data"] for job in again] == [{"dev_fraction": 0.2, "train_on_dev": True}]
-    assert again[0].steps is not None
-    assert again[0].n_evaluations == 1, "a dev set that is part of train cannot choose a checkpoint"
-    assert again[0].steps >= script.slices("cnn-wide")[-1].seconds * 10 / 0.8 * 0.5
+    (again,) = script.slices("again")
+    assert again.values["data"] == {"dev_fraction": 0.2, "train_on_dev": True}
+    assert again.n_evaluations == 1, "a dev set that is part of train cannot choose a checkpoint"
     assert result.scores == {"accuracy": 0.9}, "the dev score of the model that did not see dev"
     assert (tmp_path / "run" / "meta.json").read_text() == "again"
+
+
+@pytest.mark.parametrize("overfits", [True, False])
+def test_a_network_that_was_improving_is_not_trained_from_scratch_on_all_data(
+    overfits: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = use(monkeypatch, Script(SCORES, DataSize(1000, 0, 5000)))
+    if overfits:
+        script.overfitted, script.lasts = {"cnn-wide"}, {"cnn-wide": 100.0}
+    run(tmp_path / "run")
+    (again,) = script.slices("again")
+    assert again.start == (None if overfits else tmp_path / "run" / "search" / "cnn-wide")
+    assert again.threads == 2, "nothing else is trained at this time"
+    if not overfits:
+        first = script.slices("cnn-wide")[-1].seconds
+        assert again.seconds > 300, "40 % of the time"
+        assert 550 < script.now - again.seconds < 650
+        assert again.steps == 2 * math.ceil(10 * first / 0.8)
 
 
 def test_training_on_dev_can_be_switched_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -230,10 +247,31 @@ def test_dev_fraction_of_the_user_is_kept(tmp_path: Path, monkeypatch: pytest.Mo
     assert {job.values["data"]["dev_fraction"] for job in script.jobs if isinstance(job, Slice)} == {0.05}
 
 
-def test_each_process_computes_with_one_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_candidates_divide_the_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = use(monkeypatch, Script(SCORES, DataSize(5000, 300, 25_000)))
     run(tmp_path / "run")
-    assert {job.values["machine"]["threads"] for job in script.jobs if isinstance(job, Slice)} == {1}
+    assert {job.threads for name in ("tfidf", "cnn", "gru") for job in script.slices(name)} == {1}
+    *earlier, last = script.slices("cnn-wide")
+    assert {job.threads for job in earlier} == {1}
+    assert last.threads == 2, "the other candidates are far behind"
+    assert last.steps is not None
+
+
+def test_candidates_that_are_close_to_the_best_are_trained_until_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = use(monkeypatch, Script({**SCORES, "cnn": 0.88}, DataSize(5000, 300, 25_000)))
+    run(tmp_path / "run")
+    last = [script.slices(name)[-1] for name in ("cnn", "cnn-wide")]
+    assert [job.threads for job in last] == [1, 1]
+    assert all(job.steps is not None for job in last)
+
+
+def test_only_one_core_is_used_if_the_user_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = use(monkeypatch, Script(SCORES, DataSize(5000, 300, 25_000)))
+    run(tmp_path / "run", machine={"threads": 1})
+    found = {(job.threads, job.values["machine"]["threads"]) for job in script.jobs if isinstance(job, Slice)}
+    assert found == {(None, 1)}
 
 
 def test_interruption_keeps_the_best_and_can_be_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -293,6 +331,7 @@ def test_training_options_of_the_user_are_kept(
     kept: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     networks = {name: SCORES[name] for name in ("cnn", "cnn-wide", "gru")}
+    networks["cnn"] = 0.88  # as good as the best one
     script = use(monkeypatch, Script(networks, DataSize(5000, 300, 25_000)))
     run(tmp_path / "run", training=kept)
     last = [script.slices(name)[-1] for name in ("cnn", "cnn-wide")]

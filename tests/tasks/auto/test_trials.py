@@ -5,11 +5,14 @@ from __future__ import annotations
 import itertools
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 from safetensors.numpy import load_file
 
 from catena.tasks import fitted
@@ -109,12 +112,33 @@ def test_errors_are_outcomes(text: str, values: dict[str, Any], tmp_path: Path) 
     assert found.lines[0].endswith(".")
 
 
+def test_threads_of_a_job_replace_those_of_the_values(values: dict[str, Any], tmp_path: Path) -> None:
+    before = torch.get_num_threads()
+    try:
+        for threads, steps in ((2, 2), (1, 4)):
+            outcome(Slice("classify", values, tmp_path / "run", 100.0, steps=steps, threads=threads))
+            assert torch.get_num_threads() == threads
+            assert f"threads = {threads}" in (tmp_path / "run" / "config.toml").read_text(encoding="utf-8")
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_training_on_all_data_starts_from_the_best_weights(values: dict[str, Any], tmp_path: Path) -> None:
+    outcome(Slice("classify", values, tmp_path / "first", 100.0))
+    data = {**values["data"], "train_on_dev": True}
+    again = Slice("classify", {**values, "data": data}, tmp_path / "again", 100.0, 1, start=tmp_path / "first")
+    outcome(replace(again, values={**again.values, "training": {"learning_rate": 1e-9}}))
+    first, last = (load_file(tmp_path / name / "best" / "model.safetensors") for name in ("first", "again"))
+    assert first.keys() == last.keys()
+    assert all(np.allclose(first[name], last[name], atol=1e-6) for name in first.keys() - {"temperature"})
+
+
 @pytest.mark.parametrize(("task", "kind", "module"), [("lm", "ngram", fitted), ("classify", "tfidf", stepwise)])
 def test_evaluation_of_models_without_gradient_steps_is_timed(
     task: str, kind: str, module: Any, values: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = itertools.count()  # each look at it takes a second
-    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: float(next(clock))))
+    monkeypatch.setattr(module, "clock", SimpleNamespace(seconds=lambda: float(next(clock))))
     path = tmp_path / "text.txt"
     path.write_text("dogs sleep\ncats sleep\ndogs bark\n" * 20, encoding="utf-8")
     data = {"train": [str(path)]} if task == "lm" else values["data"]

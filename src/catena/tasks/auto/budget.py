@@ -22,7 +22,7 @@ LARGE_DEV = 0.1
 _ENOUGH = 0.5
 """Smallest fraction of the steps of the best candidate with which it is trained again."""
 _LONGER = 3.0
-"""A candidate that has not converged is trained again for up to this many times its steps."""
+"""A network that has not converged is trained for up to this many times its steps, the last ones on all data."""
 _COMPARING = 0.25
 """Fraction of the time for comparing the best candidates on further parts of the data, if there is little of it."""
 _SAFETY = 1.3
@@ -77,6 +77,8 @@ class Budget:
         most, is_large = _REFIT * self.record.seconds, self.record.dev_fraction > LARGE_DEV
         if not self.can_refit or (trial.is_network and not is_large):
             return 0.0
+        if trial.can_improve:
+            return most
         needed = _SAFETY * (trial.overhead + self._seconds_of(trial, self._steps_wanted(trial)))
         wanted = needed * self._longer(trial)
         least = needed * _ENOUGH if trial.is_network else needed / _SAFETY
@@ -108,9 +110,7 @@ class Budget:
 
         One that has converged overfits if it is trained for much longer, and a variation had this schedule before.
         """
-        if not trial.is_network or trial.varies:
-            return 1.0
-        return _LONGER_VARIATION if trial.status == "converged" else _LONGER
+        return _LONGER_VARIATION if trial.is_network and not trial.varies else 1.0
 
     def steps_again(self, leader: Trial, left: float) -> int:
         """The number of steps with which the best candidate is trained again.
@@ -125,6 +125,9 @@ class Budget:
         wanted = self._steps_wanted(leader)
         if not leader.is_network:
             return wanted if self._seconds_of(leader, wanted) <= left else 0
+        if leader.can_improve:  # it is not trained from scratch, and its rate falls with the time too
+            kept = self._again(leader)
+            return math.ceil((_LONGER - 1) * wanted) if left > _ENOUGH * kept > 0 else 0
         affordable = self.affordable(leader, left)[1]
         wanted = max(wanted, min(affordable, math.ceil(self._longer(leader) * wanted)))
         return min(wanted, affordable) if affordable >= _ENOUGH * wanted else 0

@@ -240,6 +240,9 @@ class _Search:
                 self._train(
                     [self._slice(trial, self._limit(trial, total, left)) for trial in self._best(n)], interruption
                 )
+            last = self._best(len(self.workers))
+            if len(self._last()) < len(last):  # they get a second slice before they lose their cores
+                self._train([self._slice(trial, total + _FRACTIONS[1] * left) for trial in last], interruption)
             self._finish(interruption, lambda: self._refit_start() - self.budget.for_comparing())
             self.deadline = self._refit_start()
             self._compare(interruption)
@@ -272,16 +275,23 @@ class _Search:
         open_ = [trial for trial in trials if trial.status in ("waiting", "trained")]
         return sorted(open_, key=lambda trial: -trial.rank if trial.scores else -math.inf)[:n]
 
+    def _last(self) -> list[Trial]:
+        """The candidates that are trained until the time is over.
+
+        If the best one is a network that can be trained longer, it takes the cores of those that are not close to it.
+        """
+        trials, leader = self._best(len(self.workers)), self.record.leader
+        if leader is None or not leader.can_improve:
+            return trials
+        return [trial for trial in trials if self.record.is_close(trial, leader)]
+
     def _slice(self, trial: Trial, seconds: float, steps: int | None = None, n: int = 1) -> tuple[Trial, Slice]:
         folder = self.folder / TRIALS / trial.name
-        values = trial.values
-        if len(self.workers) > 1:
-            values = {**values, "machine": {**values.get("machine", {}), "threads": 1}}
         kept = self.record.kept
         if trial.name == _AGAIN:  # dev is part of train here and cannot stop the training
             kept = tuple(name for name in kept if name not in ("patience", "eval_every"))
         command, has_rate = self.record.command, trial.is_network
-        return trial, Slice(self.record.task, values, folder, seconds, steps, n, command, kept, has_rate)
+        return trial, Slice(self.record.task, trial.values, folder, seconds, steps, n, command, kept, has_rate)
 
     def _finish(self, interruption: Interruption, deadline: Callable[[], float]) -> None:
         """Train variations of the best candidate, then the last candidates until the time is over.
@@ -293,7 +303,7 @@ class _Search:
             self._train(self._variations(n_workers, _VARYING * self._left()), interruption)
         for _ in range(_ROUNDS):
             self.deadline = deadline()
-            jobs = [job for trial in self._best(n_workers) if (job := self._last_slice(trial)) is not None]
+            jobs = [job for trial in self._last() if (job := self._last_slice(trial)) is not None]
             if len(jobs) < n_workers:
                 jobs += self._variations(n_workers - len(jobs), self._left())
             self._train(jobs, interruption)
@@ -375,7 +385,7 @@ class _Search:
             self._finish(interruption, self._end)
 
     def _refit(self, leader: Trial, steps: int, interruption: Interruption) -> None:
-        """Train the best candidate again, from scratch on train and dev."""
+        """Train the best candidate on train and dev: from scratch, or for longer if it has not converged."""
         left = self._left() - leader.overhead
         if left <= 0:
             return
@@ -383,14 +393,22 @@ class _Search:
         values = values_on_all_data(self.record.task, leader.values, run, leader.scores)
         again = Trial(_AGAIN, leader.about, values, is_network=leader.is_network)
         # Only the last step is evaluated: dev is part of train here and cannot choose among checkpoints.
-        self._train([self._slice(again, left, steps if leader.steps > 1 else None)], interruption)
+        _, job = self._slice(again, left, steps if leader.steps > 1 else None)
+        if leader.can_improve:
+            job = replace(job, start=run, seconds=max(1.0, left - leader.evaluation))
+        self._train([(again, job)], interruption)
         self.record.refit = bool(again.scores) and not interruption.requested
 
     # --- jobs ---------------------------------------------------------------------------------------------------------
 
     def _train(self, jobs: Sequence[tuple[Trial, Slice]], interruption: Interruption) -> None:
-        """Train slices on all workers until they end, the user interrupts, or the last moment has come."""
+        """Train slices on all workers until they end, the user interrupts, or the last moment has come.
+
+        They divide the cores among them.
+        """
         waiting = deque((trial, job) for trial, job in jobs if not trial.scores or trial.seconds < job.seconds - 0.5)
+        n_workers = len(self.workers)
+        threads = max(1, n_workers // max(len(waiting), 1)) if n_workers > 1 else None
         busy: dict[int, tuple[Worker, Trial]] = {}
         interrupted_at: float | None = None
         while waiting or busy:
@@ -404,7 +422,8 @@ class _Search:
             for i, worker in enumerate(self.workers):
                 if waiting and worker.job is None:
                     trial, job = waiting.popleft()
-                    worker.start(replace(job, seconds=max(1.0, self._left())) if trial.varies else job)
+                    seconds = max(1.0, self._left()) if trial.varies else job.seconds
+                    worker.start(replace(job, seconds=seconds, threads=threads))
                     busy[i] = worker, trial
             ready = wait([worker.connection for worker, _ in busy.values()], timeout=0.2)
             for i in [i for i, (worker, _) in busy.items() if worker.connection in ready]:

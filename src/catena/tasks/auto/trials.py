@@ -22,10 +22,12 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from catena.config import parse
+from catena.config import parse, read_toml, to_toml
 from catena.errors import CatenaError
-from catena.tasks.auto.table import DataSize, count_examples
+from catena.files import write_text_atomically
+from catena.tasks.auto.table import DataSize, count_examples, merge
 from catena.tasks.spec import get_spec
+from catena.training import clock
 from catena.training.report import RunResult, SilentReporter
 
 
@@ -52,6 +54,8 @@ class Slice:
         command: the command line, stored in the run.
         kept: training options of the user, which no limit replaces; of ``max_steps``, the smaller value counts.
         has_rate: whether the model has a learning rate that can fall.
+        threads: CPU threads; as the values say if None.
+        start: a run whose best weights are the initial ones.
     """
 
     task: str
@@ -63,6 +67,8 @@ class Slice:
     command: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
     has_rate: bool = True
+    threads: int | None = None
+    start: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -89,7 +95,7 @@ class Outcome:
         evaluation_seconds: time of one evaluation.
         lines: an error, or lines about the baselines.
         next_line: of a :class:`Conclusion`, the line with the commands that use the run.
-        elapsed: time of the whole job in its process, without the start of the process.
+        elapsed: time of the whole job in its process, without the start of the process and the compilation of kernels.
     """
 
     reason: str
@@ -169,14 +175,15 @@ def _serve(connection: Connection, parent: int) -> None:
         os.setpgrp()  # Ctrl-C reaches the process of the search only, which passes it on once
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     import_module("catena.tasks.neural")  # takes seconds, in which another worker counts the examples
+    clock.leave_out_compilation()
     while True:
         try:
             job = connection.recv()
         except (EOFError, OSError):
             return
-        began = time.monotonic()
+        began = clock.seconds()
         result = run_job(job)
-        elapsed = time.monotonic() - began
+        elapsed = clock.seconds() - began
         connection.send(replace(result, elapsed=elapsed) if isinstance(result, Outcome) else result)
 
 
@@ -214,13 +221,14 @@ def _train(job: Slice) -> Outcome:
     from catena.tasks.runs import resume_run, train_run
 
     spec, reporter = get_spec(job.task), OutcomeReporter()
-    if _can_resume(job.folder):
+    if _can_resume(job):
         resume_run(job.folder, reporter, _limits(job), is_trial=True)
     else:
         training = {**job.values.get("training", {}), **_limits(job)}
-        config: Any = parse(spec.config_class(), {**job.values, "training": training})
+        values = _with_threads({**job.values, "training": training}, job.threads)
+        config: Any = parse(spec.config_class(), values)
         shutil.rmtree(job.folder, ignore_errors=True)
-        train_run(config, job.folder, reporter, command=job.command, is_trial=True)
+        train_run(config, job.folder, reporter, init_from=job.start, command=job.command, is_trial=True)
     result = reporter.result
     is_network = issubclass(spec.family(spec.load_config(job.folder / CONFIG)), NeuralTask)
     return Outcome(
@@ -245,16 +253,23 @@ def kept_steps(values: Mapping[str, Any], kept: Collection[str]) -> int:
     return steps if isinstance(steps, int) else sys.maxsize
 
 
-def _can_resume(folder: Path) -> bool:
+def _with_threads(values: Mapping[str, Any], threads: int | None) -> dict[str, Any]:
+    """Config values with a number of threads, or unchanged if it is None."""
+    return dict(values) if threads is None else merge(values, {"machine": {"threads": threads}})
+
+
+def _can_resume(job: Slice) -> bool:
     """Whether a trial has a checkpoint. Limits of a slice that was killed before it wrote one are undone."""
     from catena.checkpoint import CONFIG, is_run, last_checkpoint
 
     try:
-        last = last_checkpoint(folder) if is_run(folder) else None
+        last = last_checkpoint(job.folder) if is_run(job.folder) else None
     except CatenaError:
         return False
     if last is not None:
-        shutil.copy(last.folder / CONFIG, folder / CONFIG)
+        values = _with_threads(read_toml(last.folder / CONFIG)[0], job.threads)
+        config = parse(get_spec(job.task).config_class(), values)
+        write_text_atomically(job.folder / CONFIG, to_toml(config))
     return last is not None
 
 
