@@ -105,8 +105,6 @@ class CaptionTask(NeuralTask[CaptionConfig, CaptionExample, CaptionPrediction, C
         super().__init__(config, encoding, network)
         self.model, self.others = network, tuple(others)
         self.trains_words = config.objective == "words"
-        if self.trains_words:
-            self.next_commands = WORD_COMMANDS
         self._store: tuple[Any, RowStore] | None = None
 
     @property
@@ -174,7 +172,10 @@ class CaptionTask(NeuralTask[CaptionConfig, CaptionExample, CaptionPrediction, C
         lines.append(sources.counter.counts(len(pictures)).sentence())
         lines += describe_rows(made, n_long, config.data.max_length)
         lines += [f"vocabulary: {len(encoding.vocabulary):,} words", task._describe_grid()]
-        return NetworkTraining(task, Dataset(made["train"], made["dev"], made["test"], lines), origin.randomness)
+        training = NetworkTraining(task, Dataset(made["train"], made["dev"], made["test"], lines), origin.randomness)
+        if task.trains_words:
+            training.what_next = WORD_COMMANDS
+        return training
 
     @classmethod
     def fit_encoding(cls, config: CaptionConfig, train: Sequence[CaptionExample], origin: Origin) -> CaptionEncoding:
