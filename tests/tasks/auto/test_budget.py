@@ -93,6 +93,13 @@ def test_networks_that_were_improving_are_trained_for_longer_instead_of_again() 
     assert budget(slow, dev_fraction=0.1).steps_again(slow, 40.0) == 0
 
 
+def test_evaluations_take_a_small_part_of_the_time() -> None:
+    slow = replace(network(100), evaluation=4.0)
+    assert budget().affordable(slow, 24.0) == (1, 200)
+    assert budget().affordable(slow, 100.0) == (3, 880)
+    assert budget().affordable(replace(slow, evaluation=0.1), 24.0) == (20, 220)
+
+
 def test_time_for_the_test_set_grows_with_it_up_to_a_quarter() -> None:
     assert [budget(network(1), n_test=n).for_test() for n in (0, 1000, 100_000)] == [4.0, 20.0, 25.0]
 

@@ -148,6 +148,18 @@ def test_finalists_are_different_models_first() -> None:
     assert [one.name for one in record.finalists()] == ["a-0", "a-1"], "others are clearly worse"
 
 
+def test_networks_are_compared_last_except_the_leader() -> None:
+    a, b, c = trial("a", 0.80), trial("b", 0.83), network("c", 0.82)
+    record = SearchRecord("classify", 60.0, 900, 200, trials=[a, b, c])
+    assert record.least_promising([b, c, a]) is c
+    c.scores = {"accuracy": 0.9}
+    assert record.leader is c
+    assert record.least_promising([c, b, a]) is b
+    worse = network("d", 0.81)
+    record.trials.append(worse)
+    assert record.least_promising([c, b, worse, a]) is worse
+
+
 def test_close_candidates_that_have_converged_are_varied_once() -> None:
     a, b, far = (
         replace(trial(name, score), status="converged") for name, score in (("a", 0.8), ("b", 0.7), ("c", 0.3))

@@ -63,6 +63,20 @@ def test_every_size_has_one_default(task: str, n: int) -> None:
     assert default_candidate(get_spec(task), {}, size) == defaults[0]
 
 
+@pytest.mark.parametrize(
+    ("task", "first"), [("compose", "attention"), ("parse", "biaffine-small"), ("translate", "gru-tiny")]
+)
+def test_a_minute_is_not_divided_among_networks_on_small_data(task: str, first: str) -> None:
+    assert names(task, 500, 60.0) == [first]
+    assert names(task, 1000, 600.0)[1:]
+
+
+def test_large_data_have_a_tagger_that_converges_in_a_few_passes() -> None:
+    found = {candidate.name: config for candidate, config in suitable(get_spec("tag"), {}, DataSize(9000), 60.0)}
+    assert found["perceptron"]["model"]["structure"] == "perceptron"
+    assert not any("lemmas" in name for name in found)
+
+
 def test_ranges_include_their_first_value_and_exclude_their_last() -> None:
     one = Candidate("a", "", examples=(10.0, 20.0), words=(2.0, 3.0), min_time=5.0)
     inside = DataSize(10, n_words=20)

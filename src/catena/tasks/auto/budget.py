@@ -144,5 +144,5 @@ class Budget:
 
     def affordable(self, trial: Trial, left: float) -> tuple[int, int]:
         """The number of evaluations, which take a small part of the time, and the steps for the rest."""
-        n = max(2, min(_EVALUATIONS, int(_EVALUATING * left / max(trial.evaluation, 1e-9))))
+        n = max(1, min(_EVALUATIONS, int(_EVALUATING * left / max(trial.evaluation, 1e-9))))
         return n, int(trial.speed * (left - n * trial.evaluation))

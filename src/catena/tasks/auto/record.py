@@ -201,9 +201,24 @@ class SearchRecord:
         """Whether a candidate is so close to the best one on dev that it may be better."""
         return trial.rank >= best.rank - _CLOSE * self.standard_error(best)
 
+    def least_promising(self, finalists: Sequence[Trial]) -> Trial:
+        """The finalist that is not compared if there is too little time for all of at least three.
+
+        It is the worst network, or the worst candidate if there is none, but neither the leader nor the simplest
+        candidate, which is hard to beat.
+        """
+        kept = (self.leader, self._simplest)
+        others = [trial for trial in reversed(finalists) if trial not in kept]
+        return max(others, key=lambda trial: (trial.is_network, -trial.rank))
+
+    @property
+    def _simplest(self) -> Trial | None:
+        """The simplest candidate; none if it is a network or all are equally simple."""
+        return next((trial for trial in self.trials if not self.is_tuned and not trial.is_network), None)
+
     def _or_simplest(self, best: Trial | None, ranks: Mapping[str, float]) -> Trial | None:
         """The best of some trials without a network, or the simplest candidate if that is hardly worse."""
-        first = next((trial for trial in self.trials if not self.is_tuned and not trial.is_network), None)
+        first = self._simplest
         if best is None or first is None or best is first or best.varies == first.name:
             return best
         is_noise = ranks[best.name] - ranks.get(first.name, -math.inf) < _BETTER * self.standard_error(best)

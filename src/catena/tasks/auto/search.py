@@ -350,7 +350,7 @@ class _Search:
             return min(n_parts - 1, int(self._left() / max(seconds, 1e-9)))
 
         while len(finalists) > 2 and not fitting():
-            finalists.remove(min(reversed(finalists), key=lambda trial: trial.rank))
+            finalists.remove(self.record.least_promising(finalists))
         jobs = []
         for part in range(1, fitting() + 1):
             for base in finalists:
