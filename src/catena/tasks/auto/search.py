@@ -69,8 +69,8 @@ _PARTS = 5
 _WORDWISE = ("tag", "parse")
 """Tasks with a decision for each word. Half of the decisions count as independent."""
 _STEPS_MARGIN = 1.5
-"""The last step, relative to the steps that the speed so far allows. The learning rate falls with the time too, so it
-reaches 0 even if the machine becomes slower."""
+"""The last step, relative to the steps that the speed so far allows on each core. The learning rate falls with the time
+too, so it reaches 0 even if the machine becomes slower."""
 
 
 def search_model(
@@ -303,7 +303,9 @@ class _Search:
             self._train(self._variations(n_workers, _VARYING * self._left()), interruption)
         for _ in range(_ROUNDS):
             self.deadline = deadline()
-            jobs = [job for trial in self._last() if (job := self._last_slice(trial)) is not None]
+            last = self._last()
+            cores = max(1, n_workers // max(len(last), 1))
+            jobs = [job for trial in last if (job := self._last_slice(trial, cores)) is not None]
             if len(jobs) < n_workers:
                 jobs += self._variations(n_workers - len(jobs), self._left())
             self._train(jobs, interruption)
@@ -325,15 +327,15 @@ class _Search:
                 return [self._slice(trial, max(1.0, self._left()), steps, _VARIATION_EVALUATIONS) for trial in trials]
         return []
 
-    def _last_slice(self, trial: Trial) -> tuple[Trial, Slice] | None:
-        """The training of a candidate until the deadline; None if there is too little time."""
+    def _last_slice(self, trial: Trial, cores: int) -> tuple[Trial, Slice] | None:
+        """The training of a candidate on some cores until the deadline; None if there is too little time."""
         left = self._left() - trial.overhead
         if left < max(1.0, 2 * trial.evaluation):
             return None
         if not trial.is_network or not trial.speed:
             return self._slice(trial, trial.seconds + left)
         n, steps = self.budget.affordable(trial, left)
-        steps = trial.steps + math.ceil(_STEPS_MARGIN * steps)
+        steps = trial.steps + math.ceil(_STEPS_MARGIN * cores * steps)
         return self._slice(trial, trial.seconds + left, steps, n) if steps > trial.steps else None
 
     def _compare(self, interruption: Interruption) -> None:
