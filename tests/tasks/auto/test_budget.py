@@ -62,7 +62,6 @@ def test_time_is_kept_for_each_model_that_the_comparison_may_choose() -> None:
 
 def test_no_time_is_kept_if_training_again_would_not_fit() -> None:
     assert budget(counted(60.0)).for_training_again() == 0.0
-    assert budget(network(140, speed=1.0)).for_training_again() == 0.0
     assert budget(counted(4.0), can_refit=False).for_training_again() == 0.0
     assert budget(network(40), dev_fraction=0.1).for_training_again() == 0.0
     assert budget(counted(4.0), dev_fraction=0.1).for_training_again() > 0.0
@@ -70,8 +69,6 @@ def test_no_time_is_kept_if_training_again_would_not_fit() -> None:
 
 def test_networks_take_more_steps_for_more_data() -> None:
     assert budget().steps_again(network(100), 1000.0) == 2 * 125
-    assert budget().steps_again(network(100), 23.0) == 200, "20 s without three evaluations"
-    assert budget().steps_again(network(100), 4.0) == 0
     assert budget().steps_again(counted(4.0, steps=8, best_step=6), 10.0) == 6, "each step sees all data"
     assert budget().steps_again(counted(4.0, steps=8, best_step=6), 3.0) == 0
 
@@ -85,12 +82,21 @@ def test_networks_that_would_overfit_are_not_trained_again_for_much_longer() -> 
     assert kept[0] < kept[-1]
 
 
-def test_networks_that_were_improving_are_trained_for_longer_instead_of_again() -> None:
-    slow = network(300, speed=1.0)
-    assert budget(slow).for_training_again() == 40.0
-    assert budget(slow).steps_again(slow, 40.0) == 2 * 375, "its rate falls with the time too"
-    assert budget(slow).steps_again(slow, 15.0) == 0, "a higher rate for a short time would harm it"
-    assert budget(slow, dev_fraction=0.1).steps_again(slow, 40.0) == 0
+@pytest.mark.parametrize("trial", [network(300, speed=1.0), replace(network(100, speed=1.0), status="converged")])
+def test_networks_without_time_for_a_new_start_continue_on_all_data(trial: Trial) -> None:
+    assert budget(trial).continues(trial, 40.0)
+    assert budget(trial).for_training_again() == 40.0
+    steps = 2 * trial.best_step / 0.8
+    assert budget(trial).steps_again(trial, 40.0) == steps, "its rate falls with the time too"
+    assert budget(trial).steps_again(trial, 15.0) == 0, "a higher rate for a short time would harm it"
+    assert budget(trial, dev_fraction=0.1).steps_again(trial, 40.0) == 0
+
+
+def test_converged_networks_start_again_if_there_is_time() -> None:
+    done = replace(network(100), status="converged")
+    assert not budget(done).continues(done, 40.0)
+    assert budget(done).continues(done, 20.0)
+    assert not budget(counted(4.0)).continues(counted(4.0), 1.0)
 
 
 def test_evaluations_take_a_small_part_of_the_time() -> None:

@@ -20,9 +20,7 @@ _REFIT = 0.4
 LARGE_DEV = 0.1
 """Fraction of train above which the dev set is worth time of networks; otherwise, only time that is left is used."""
 _ENOUGH = 0.5
-"""Smallest fraction of the steps of the best candidate with which it is trained again."""
-_LONGER = 3.0
-"""A network that has not converged is trained for up to this many times its steps, the last ones on all data."""
+"""Smallest fraction of the time that is kept for it in which a network continues on all data."""
 _COMPARING = 0.25
 """Fraction of the time for comparing the best candidates on further parts of the data, if there is little of it."""
 _SAFETY = 1.3
@@ -31,7 +29,7 @@ _LATE = 0.03
 """Fraction of the time by which the last candidates may end too late."""
 _VARIATIONS = 16
 """Largest number of variations of a candidate."""
-_LONGER_VARIATION = 2.0
+_LONGER = 2.0
 """A variation of a network, and training it again, takes this many times the best number of steps at a constant rate:
 its learning rate falls to 0 and is half as large on average."""
 _EVALUATIONS = 20
@@ -81,9 +79,9 @@ class Budget:
             return most
         needed = _SAFETY * (trial.overhead + self._seconds_of(trial, self._steps_wanted(trial)))
         wanted = needed * self._longer(trial)
-        least = needed * _ENOUGH if trial.is_network else needed / _SAFETY
         late = _LATE * self.record.seconds
-        return min(most, wanted + late) if least + late <= most else 0.0
+        fits = trial.is_network or needed / _SAFETY + late <= most
+        return min(most, wanted + late) if fits else 0.0
 
     def for_comparing(self) -> float:
         """Seconds that are kept for comparing the best candidates on further dev sets.
@@ -110,7 +108,7 @@ class Budget:
 
         One that has converged overfits if it is trained for much longer, and a variation had this schedule before.
         """
-        return _LONGER_VARIATION if trial.is_network and not trial.varies else 1.0
+        return _LONGER if trial.is_network and not trial.varies else 1.0
 
     def steps_again(self, leader: Trial, left: float) -> int:
         """The number of steps with which the best candidate is trained again.
@@ -125,16 +123,20 @@ class Budget:
         wanted = self._steps_wanted(leader)
         if not leader.is_network:
             return wanted if self._seconds_of(leader, wanted) <= left else 0
-        if leader.can_improve:  # it is not trained from scratch, and its rate falls with the time too
-            kept = self._again(leader)
-            return math.ceil((_LONGER - 1) * wanted) if left > _ENOUGH * kept > 0 else 0
-        affordable = self.affordable(leader, left)[1]
-        wanted = max(wanted, min(affordable, math.ceil(self._longer(leader) * wanted)))
-        return min(wanted, affordable) if affordable >= _ENOUGH * wanted else 0
+        is_too_late = self.continues(leader, left) and not left > _ENOUGH * self._again(leader) > 0
+        return 0 if is_too_late else math.ceil(self._longer(leader) * wanted)
+
+    def continues(self, leader: Trial, left: float) -> bool:
+        """Whether the best candidate is trained on all data from its best weights instead of from scratch.
+
+        It is if it was still improving, or if there is too little time for a new start. Its rate falls with the time.
+        """
+        wanted = self._longer(leader) * self._steps_wanted(leader)
+        return leader.is_network and (leader.can_improve or self.affordable(leader, left)[1] < wanted)
 
     def variation(self, base: Trial) -> tuple[float, int | None]:
         """Seconds that a variation of a converged trial probably needs, and its number of steps if it is a network."""
-        steps = math.ceil(_LONGER_VARIATION * max(base.best_step, 1)) if base.is_network else None
+        steps = math.ceil(_LONGER * max(base.best_step, 1)) if base.is_network else None
         seconds = base.seconds if steps is None else _EVALUATIONS * base.evaluation + steps / max(base.speed, 1e-9)
         return base.overhead + seconds, steps
 

@@ -387,7 +387,7 @@ class _Search:
             self._finish(interruption, self._end)
 
     def _refit(self, leader: Trial, steps: int, interruption: Interruption) -> None:
-        """Train the best candidate on train and dev: from scratch, or for longer if it has not converged."""
+        """Train the best candidate on train and dev, from scratch or from its best weights."""
         left = self._left() - leader.overhead
         if left <= 0:
             return
@@ -396,7 +396,7 @@ class _Search:
         again = Trial(_AGAIN, leader.about, values, is_network=leader.is_network)
         # Only the last step is evaluated: dev is part of train here and cannot choose among checkpoints.
         _, job = self._slice(again, left, steps if leader.steps > 1 else None)
-        if leader.can_improve:
+        if self.budget.continues(leader, left):
             job = replace(job, start=run, seconds=max(1.0, left - leader.evaluation))
         self._train([(again, job)], interruption)
         self.record.refit = bool(again.scores) and not interruption.requested
