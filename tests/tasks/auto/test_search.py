@@ -235,6 +235,17 @@ def test_a_network_that_was_improving_is_not_trained_from_scratch_on_all_data(
         assert again.steps == 2 * math.ceil(10 * first / 0.8)
 
 
+@pytest.mark.parametrize("others", [{}, {"tfidf": 0.7}])
+def test_the_rate_of_networks_falls_once_if_there_are_no_other_models(
+    others: dict[str, float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = use(monkeypatch, Script({"cnn": 0.9, **others}, DataSize(1000, 0, 5000), counted=set(others)))
+    run(tmp_path / "run")
+    last = [script.slices(name)[-1] for name in ("cnn", "again")]
+    assert all(job.steps is not None for job in last)
+    assert [job.has_rate for job in last] == [bool(others), True]
+
+
 def test_training_on_dev_can_be_switched_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = use(monkeypatch, Script(SCORES, DataSize(1000, 0, 5000)))
     run(tmp_path / "run", data={"train_on_dev": False})

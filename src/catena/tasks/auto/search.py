@@ -336,7 +336,18 @@ class _Search:
             return self._slice(trial, trial.seconds + left)
         n, steps = self.budget.affordable(trial, left)
         steps = trial.steps + math.ceil(_STEPS_MARGIN * cores * steps)
-        return self._slice(trial, trial.seconds + left, steps, n) if steps > trial.steps else None
+        if steps <= trial.steps:
+            return None
+        _, job = self._slice(trial, trial.seconds + left, steps, n)
+        return trial, replace(job, has_rate=not self._continues_on_all_data())
+
+    def _continues_on_all_data(self) -> bool:
+        """Whether the best of the last candidates is trained for longer after them, when its learning rate falls.
+
+        Other models are compared with networks whose rate has fallen.
+        """
+        only_networks = all(trial.is_network for trial in self.record.trials if trial.scores)
+        return only_networks and self.budget.for_training_again() > 0 and self.deadline < self._end()
 
     def _compare(self, interruption: Interruption) -> None:
         """Train the best candidates with other parts of the data as dev sets, if dev is too small to choose by."""
