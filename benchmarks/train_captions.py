@@ -35,60 +35,30 @@ from catena.tasks.caption.task import CaptionTask
 from catena.tasks.runs import load_task, train_run
 from catena.training.report import SilentReporter
 
-AUGMENTATION = {"padding": 6, "zoom": 0.2, "flip": 0.5, "erase": 16, "brightness": 0.2, "contrast": 0.2}
-SMOOTHED = {"augmentation": AUGMENTATION, "output": {"kind": "softmax", "smoothing": 0.1}}
-DEEP = {**SMOOTHED, "encoder": {"kind": "resnet", "depth": 18, "stages": 4, "width": 64, "shortcut": "B"}}
-BY_PICTURE: dict[str, dict[str, Any]] = {
-    "batches": {"batch_size": 64, "by_picture": True, "bucket": 20},
-    "training": {
-        "schedule": "cosine", "warmup_steps": 200, "max_epochs": 60, "eval_every": 282, "patience": 0,
-        "optimizer": "adamw", "learning_rate": 0.001, "weight_decay": 0.05, "ema": 0.998,
+JOINT: dict[str, dict[str, Any]] = {
+    "model": {
+        "augmentation": {"padding": 6, "zoom": 0.2, "flip": 0.5, "erase": 16, "brightness": 0.2, "contrast": 0.2}
     },
-    "evaluation": {"pictures": 1000},
-}  # fmt: skip
-STARTED = {
-    "max_epochs": 24, "eval_every": 188, "weight_decay": 0.1, "slow_params": ["pictures.*"], "slow_factor": 0.3,
-}  # fmt: skip
-"""Training of captions after that of words."""
-STRONG_AUGMENTATION = {"padding": 8, "zoom": 0.3, "flip": 0.5, "erase": 20, "brightness": 0.3, "contrast": 0.3}
+    "training": {"max_epochs": 60, "eval_every": 282, "weight_decay": 0.05, "slow_factor": 1.0},
+}
+"""Captions and words are learned together from the start."""
 RUNS: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
     "soft": ("flickr8k-soft", {}),
     "hard": ("flickr8k-hard", {}),
     "blind": ("flickr8k-soft", {"model": {"blind": True}}),
     "pixels": ("flickr8k-pixels", {}),
     "hard-mean": ("flickr8k-hard", {"model": {"baseline": "mean"}}),
-    "pixels-pictures": ("flickr8k-pixels", {**BY_PICTURE, "model": SMOOTHED}),
-    "pixels-words": ("flickr8k-pixels", {**BY_PICTURE, "model": {**SMOOTHED, "word_weight": 1.0}}),
-    "pixels-deep": ("flickr8k-pixels", {**BY_PICTURE, "model": DEEP}),
-    "pixels-deep-words": ("flickr8k-pixels", {**BY_PICTURE, "model": {**DEEP, "word_weight": 1.0}}),
-    "pixels-deep-words-4": ("flickr8k-pixels", {**BY_PICTURE, "model": {**DEEP, "word_weight": 4.0}}),
-    "pixels-deep-words-short": (
-        "flickr8k-pixels",
-        {**BY_PICTURE, "training": {**BY_PICTURE["training"], "max_epochs": 30}, "model": {**DEEP, "word_weight": 1.0}},
-    ),
-    "pixels-start": (
-        "flickr8k-pixels",
-        {
-            **BY_PICTURE,
-            "training": {**BY_PICTURE["training"], **STARTED},
-            "model": {**DEEP, "word_weight": 1.0, "augmentation": STRONG_AUGMENTATION},
-        },
-    ),
+    "pixels-joint": ("flickr8k-pixels", JOINT),
+    "pixels-captions": ("flickr8k-pixels", {**JOINT, "model": {**JOINT["model"], "word_weight": 0.0}}),
 }
 """The recipe of each run, and what differs in its sections."""
 WORDS: dict[str, tuple[float, dict[str, Any]]] = {
-    "pixels-start": (
+    "pixels": (
         0.42,
         {
             "objective": "words",
             "mixup": 0.7,
-            "training": {
-                **BY_PICTURE["training"],
-                "max_epochs": 120,
-                "eval_every": 470,
-                "weight_decay": 0.1,
-                "precision": "bf16",
-            },
+            "training": {"max_epochs": 120, "eval_every": 470, "precision": "bf16", "slow_factor": 1.0},
         },
     ),
 }
