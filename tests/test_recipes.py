@@ -55,7 +55,7 @@ def test_recipe_command_is_valid(name: str) -> None:
     command = TrainCommand if spec.has_examples else PlayCommand
     options, (values,) = parse_command(command, words[2:], [Section(schema)])
     assert options.config == Path(name)
-    assert options.model_fields_set <= {"files", "environment", "config", "output", "seeds"}
+    assert options.model_fields_set <= {"files", "environment", "config", "output", "seeds", "init_from"}
     paths = schema.model_fields["data"].annotation.PATHS if spec.has_examples else ()  # type: ignore[union-attr]
     assert values.keys() <= {"data"}
     assert values.get("data", {}).keys() <= set(paths)
