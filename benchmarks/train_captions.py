@@ -4,11 +4,11 @@
     python benchmarks/train_captions.py packed -o OUT --minutes 60 --parallel 1
 
 ``--pack`` writes the captions, the pictures, and the VGG16 features of the archive in the layout that ``catena train
-caption --features`` reads. The second command trains the recipes flickr8k-soft, flickr8k-hard and flickr8k-pixels, which
-starts from flickr8k-words, and flickr8k-soft with blind = true, with seeds 1, 2 and 3. It writes OUT/captions.json: BLEU
-on the test pictures, described by a beam of 5 with the checkpoint that has the best BLEU-4 on dev; and again with the
-length penalty, out of PENALTIES, that has the best BLEU-4 on dev. OUT/captions-test.tsv has the captions themselves. Each
-run is also scored as an ensemble with the same run of the seeds that have ended before.
+caption --features`` reads. The second command trains the recipes flickr8k-soft, flickr8k-hard and flickr8k-pixels
+(which starts from flickr8k-words), and flickr8k-soft with blind = true, with seeds 1, 2 and 3. It writes
+OUT/captions.json: BLEU on the test pictures, described by a beam of 5 with the checkpoint that has the best BLEU-4 on
+dev; and again with the length penalty, out of PENALTIES, that has the best BLEU-4 on dev. OUT/captions-test.tsv has the
+captions themselves. Each run is also scored as an ensemble with the same run of the seeds that have ended before.
 """
 
 from __future__ import annotations
