@@ -106,6 +106,7 @@ def use(monkeypatch: pytest.MonkeyPatch, script: Script) -> Script:
     for one in (module, trials):
         monkeypatch.setattr(one, "time", SimpleNamespace(monotonic=lambda: script.now))
     monkeypatch.setattr(module, "suitable", _four_candidates)
+    monkeypatch.setattr(module.os, "getloadavg", lambda: (0.0, 0.0, 0.0), raising=False)
     return script
 
 
@@ -278,6 +279,14 @@ def test_candidates_that_are_close_to_the_best_are_trained_until_the_end(
     assert all(job.steps is not None for job in last)
 
 
+def test_networks_use_one_thread_on_a_busy_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = use(monkeypatch, Script({"cnn": 0.9}, DataSize(5000, 300, 25_000)))
+    monkeypatch.setattr(module.os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(module.os, "getloadavg", lambda: (4.0, 0.0, 0.0), raising=False)
+    run(tmp_path / "run")
+    assert {job.threads for job in script.jobs if isinstance(job, Slice)} == {1}
+
+
 def test_only_one_core_is_used_if_the_user_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = use(monkeypatch, Script(SCORES, DataSize(5000, 300, 25_000)))
     run(tmp_path / "run", machine={"threads": 1})
@@ -369,6 +378,9 @@ def test_limits_take_the_smaller_number_of_steps(tmp_path: Path) -> None:
     assert trials._limits(job) == {
         "max_time": "9.0s", "max_steps": 40, "schedule": "linear", "patience": 0, "eval_every": 4,
     }  # fmt: skip
+    slow = replace(job, values={"training": {"warmup_steps": 50}})
+    assert "warmup_steps" not in trials._limits(slow), "it is as the candidate has it"
+    assert trials._limits(replace(slow, steps=16))["warmup_steps"] == 16, "it must not be longer than the training"
     assert trials._limits(replace(job, steps=30))["max_steps"] == 30
     assert trials._limits(replace(job, kept=()))["max_steps"] == 50
 

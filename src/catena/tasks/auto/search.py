@@ -68,6 +68,8 @@ _PARTS = 5
 """Largest number of dev sets that compare the best candidates."""
 _WORDWISE = ("tag", "parse")
 """Tasks with a decision for each word. Half of the decisions count as independent."""
+_BUSY = 1.5
+"""Number of running programs for each core of the machine from which a network uses one thread."""
 _STEPS_MARGIN = 1.5
 """The last step, relative to the steps that the speed so far allows on each core. The learning rate falls with the time
 too, so it reaches 0 even if the machine becomes slower."""
@@ -174,6 +176,11 @@ def _workers(values: Mapping[str, Any]) -> Iterator[list[Worker]]:
 
 
 _HAS_AFFINITY = hasattr(os, "sched_getaffinity")
+
+
+def _is_busy() -> bool:
+    """Whether other programs keep the machine so busy that the threads of a network would wait for each other."""
+    return hasattr(os, "getloadavg") and os.getloadavg()[0] > _BUSY * (os.cpu_count() or 1)
 
 
 def _examine(worker: Worker, spec: TaskSpec, values: Mapping[str, Any]) -> DataSize:
@@ -421,7 +428,8 @@ class _Search:
         """
         waiting = deque((trial, job) for trial, job in jobs if not trial.scores or trial.seconds < job.seconds - 0.5)
         n_workers = len(self.workers)
-        threads = max(1, n_workers // max(len(waiting), 1)) if n_workers > 1 else None
+        each = 1 if _is_busy() else max(1, n_workers // max(len(waiting), 1))
+        threads = each if n_workers > 1 else None
         busy: dict[int, tuple[Worker, Trial]] = {}
         interrupted_at: float | None = None
         while waiting or busy:

@@ -243,6 +243,8 @@ def _limits(job: Slice) -> dict[str, object]:
         steps = min(job.steps, kept_steps(job.values, job.kept))
         every = max(1, math.ceil(steps / job.n_evaluations))
         chosen = {"patience": 0, "eval_every": every, **({"schedule": "linear"} if job.has_rate else {})}
+        if steps < job.values.get("training", {}).get("warmup_steps", 0):
+            chosen["warmup_steps"] = steps
         limits |= {"max_steps": steps, **{name: value for name, value in chosen.items() if name not in job.kept}}
     return limits
 
