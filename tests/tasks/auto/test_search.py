@@ -218,6 +218,19 @@ def test_small_dev_set_is_enlarged_and_then_used_for_training(tmp_path: Path, mo
     assert (tmp_path / "run" / "meta.json").read_text() == "again"
 
 
+@pytest.mark.parametrize(("name", "is_enlarged"), [("gru", False), ("cnn", True)])
+def test_dev_set_is_not_enlarged_without_a_choice(
+    name: str, is_enlarged: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = use(monkeypatch, Script({name: 0.6}, DataSize(1000, 0, 5000)))
+    monkeypatch.setattr(module, "suitable", lambda *_: [one for one in _four_candidates(*_) if one[0].name == name])
+    run(tmp_path / "run")
+    first, last = script.slices(name)[0], script.slices(name)[-1]
+    assert ("dev_fraction" in first.values["data"]) is is_enlarged, "only the convolutional network has variations"
+    assert last.has_rate is not is_enlarged
+    assert bool(script.slices("again")) is is_enlarged, "the whole time is used for one training"
+
+
 @pytest.mark.parametrize("overfits", [True, False])
 def test_a_network_that_was_improving_is_not_trained_from_scratch_on_all_data(
     overfits: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -105,8 +105,9 @@ def search_model(
         check_unlabeled(spec, unlabeled)
     with _workers(values) as workers:
         size = _examine(workers[0], spec, values)
-        values, n_dev, fraction = _with_dev(spec, values, size, note)
         found = suitable(spec, values, size, seconds, source) if candidates is None else candidates
+        is_choice = len(found) > 1 or any(candidate.vary for candidate, _ in found)
+        values, n_dev, fraction = _with_dev(spec, values, size, note, is_choice)
         if unlabeled:
             found = with_vectors(spec, found, folder)
             _train_vectors(workers[0], vectors_job(unlabeled, folder, seconds), note)
@@ -192,15 +193,18 @@ def _examine(worker: Worker, spec: TaskSpec, values: Mapping[str, Any]) -> DataS
 
 
 def _with_dev(
-    spec: TaskSpec, values: Mapping[str, Any], size: DataSize, note: Callable[[str], None]
+    spec: TaskSpec, values: Mapping[str, Any], size: DataSize, note: Callable[[str], None], is_choice: bool
 ) -> tuple[dict[str, Any], int, float]:
-    """The values with a dev set that is large enough to compare candidates, its size and its fraction of train."""
+    """The values with a dev set that is large enough to compare candidates, its size and its fraction of train.
+
+    It is not enlarged if there is no choice among candidates.
+    """
     config: Any = parse(spec.config_class(), values)
     data = dict(values.get("data", {}))
     if size.n_dev:
         return dict(values), size.n_dev, 0.0
     fraction = getattr(config.data, "dev_fraction", 0.0)
-    if "dev_fraction" not in data and 0 < fraction * size.n_train < _MIN_DEV:
+    if is_choice and "dev_fraction" not in data and 0 < fraction * size.n_train < _MIN_DEV:
         fraction = max(fraction, min(_MAX_DEV_FRACTION, round(_MIN_DEV / size.n_train, 3)))
         data["dev_fraction"] = fraction
         note(f"dev: {fraction:.1%} of {size.n_train:,} examples, enlarged so that it can compare candidates")
