@@ -9,8 +9,8 @@ energies in steps of 0.2 nats (0.9 dB), those of the keyword in steps of 0.5, on
 ``make_negatives.py``, and ``keyword-wide:S`` also with those of make_keyword_clips.py. Clips of ``--more`` are named
 by their folders:
 
-    python make_negatives.py with --split train --positives 700 --seed 101
-    python make_negatives.py without --split train --hours 0.7 --seed 102
+    python make_negatives.py with --split train --positives 1700 --seed 101
+    python make_negatives.py without --split train --hours 1.7 --seed 102
     python benchmarks/make_keyword_clips.py TOOLS wide --clips 1650 --seed 7
     python benchmarks/train_sounds.py $CATENA_DATA --pack packed --only keyword --more with without wide
     python benchmarks/train_sounds.py packed -o OUT --minutes 8 --runs keyword-more:{0,1,2} keyword-wide:{0,1,2}
