@@ -249,6 +249,41 @@ def test_a_network_that_was_improving_is_not_trained_from_scratch_on_all_data(
         assert again.steps == 2 * math.ceil(10 * first / 0.8)
 
 
+def test_a_network_starts_again_if_its_weights_do_not_fit_all_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = use(monkeypatch, Script(SCORES, DataSize(1000, 0, 5000)))
+    answer = Script.__call__
+
+    def fail(self: Script, job: Job) -> Any:
+        if isinstance(job, Slice) and job.start is not None:
+            self.jobs.append(job)
+            return Outcome("failed", lines=("The label is unknown.",))
+        return answer(self, job)
+
+    monkeypatch.setattr(Script, "__call__", fail)
+    run(tmp_path / "run")
+    record = read_record(tmp_path / "run")
+    assert record is not None
+    assert record.refit
+    assert [job.start is None for job in script.slices("again")] == [False, True]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_rate_of_a_network_falls_in_the_last_part_of_the_time(
+    threads: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = use(monkeypatch, Script({**SCORES, "cnn": 0.88}, DataSize(5000, 300, 25_000)))
+    monkeypatch.setattr(Script, "clock_rate", 1 / threads)
+    falling: list[float] = []
+    script.on_slice = lambda job: falling.append(script.now) if job.steps is not None and job.has_rate else None
+    run(tmp_path / "run", machine={"threads": threads})
+    assert falling[0] == pytest.approx(0.7 * 960, abs=20)
+    *_, constant, _ = script.slices("cnn-wide")
+    assert not constant.has_rate
+    assert trials._limits(constant)["patience"] == 0, "noise of dev must not end it before its rate falls"
+
+
 @pytest.mark.parametrize("others", [{}, {"tfidf": 0.7}])
 def test_the_rate_of_networks_falls_once_if_there_are_no_other_models(
     others: dict[str, float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

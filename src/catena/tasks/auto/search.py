@@ -38,6 +38,8 @@ from catena.training.device import Interruption
 
 _FRACTIONS = (0.3, 0.3)
 """Fractions of the time for the first rungs; the last candidates take the rest."""
+_CONSTANT = 0.7
+"""Fraction of the time in which the learning rate of the best network does not fall if it is still improving."""
 _MIN_LEFT = 0.1
 """Smallest fraction of the time for the search, even if reading the data took longer."""
 _GRACE = 0.05
@@ -251,9 +253,11 @@ class _Search:
                 self._train(
                     [self._slice(trial, self._limit(trial, total, left)) for trial in self._best(n)], interruption
                 )
-            last = self._best(len(self.workers))
-            if len(self._last()) < len(last):  # they get a second slice before they lose their cores
-                self._train([self._slice(trial, total + _FRACTIONS[1] * left) for trial in last], interruption)
+            self.deadline = self._refit_start()
+            left = self._left() - (1 - _CONSTANT) * (self.deadline - self.began)
+            if left > 0 and self.record.leader is not None and self.record.leader.can_improve:
+                last = self._best(len(self.workers))
+                self._train([self._constant_slice(trial, left) for trial in last], interruption)
             self._finish(interruption, lambda: self._refit_start() - self.budget.for_comparing())
             self.deadline = self._refit_start()
             self._compare(interruption)
@@ -352,6 +356,15 @@ class _Search:
         _, job = self._slice(trial, trial.seconds + left, steps, n)
         return trial, replace(job, has_rate=not self._continues_on_all_data())
 
+    def _constant_slice(self, trial: Trial, seconds: float) -> tuple[Trial, Slice]:
+        """More training of a candidate without early stopping, which the noise of dev would cause."""
+        if not trial.is_network or not trial.speed:
+            return self._slice(trial, trial.seconds + seconds)
+        n, steps = self.budget.affordable(trial, seconds)
+        cores = len(self.workers)
+        _, job = self._slice(trial, trial.seconds + seconds, trial.steps + math.ceil(_STEPS_MARGIN * cores * steps), n)
+        return trial, replace(job, has_rate=False)
+
     def _continues_on_all_data(self) -> bool:
         """Whether the best of the last candidates is trained for longer after them, when its learning rate falls.
 
@@ -421,6 +434,11 @@ class _Search:
         if self.budget.continues(leader, left):
             job = replace(job, start=run, seconds=max(1.0, left - leader.evaluation))
         self._train([(again, job)], interruption)
+        if job.start is not None and again.status == "failed":  # dev has labels that its first weights do not know
+            again.status = "waiting"
+            shutil.rmtree(job.folder, ignore_errors=True)
+            left = max(1.0, self._left() - leader.overhead)
+            self._train([(again, replace(job, start=None, seconds=left))], interruption)
         self.record.refit = bool(again.scores) and not interruption.requested
 
     # --- jobs ---------------------------------------------------------------------------------------------------------
@@ -496,7 +514,7 @@ class _Search:
             trial.is_network = outcome.is_network
             ends = {"max_time", "interrupted"} if trial.varies else {"max_time", "interrupted", "max_steps"}
             is_last = outcome.steps >= kept_steps(trial.values, self.record.kept)
-            has_decayed = isinstance(job, Slice) and job.steps is not None and outcome.is_network
+            has_decayed = isinstance(job, Slice) and job.steps is not None and job.has_rate and outcome.is_network
             is_past = has_decayed and outcome.best_step < _PAST * outcome.steps
             trial.status = "trained" if outcome.reason in ends and not (is_last or is_past) else "converged"
         self._store()
