@@ -654,3 +654,24 @@ def test_finished_comparisons_are_not_repeated_by_resume(tmp_path: Path, monkeyp
     interruption.requested, script.on_slice = False, lambda job: None
     continue_search(tmp_path / "run", lambda line: None)
     assert len(parts()) == len(set(parts())) == 8
+
+
+class UnknownLabels(Script):
+    """A script in which dev has labels that the weights of the best candidate do not know."""
+
+    def __call__(self, job: Job) -> Outcome | DataSize:
+        if isinstance(job, Slice) and job.start is not None:
+            return Outcome("failed", lines=("a label is not known",))
+        return super().__call__(job)
+
+
+def test_a_network_that_does_not_know_the_labels_of_dev_is_trained_from_scratch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = use(monkeypatch, UnknownLabels(SCORES, DataSize(1000, 0, 5000)))
+    run(tmp_path / "run")
+    (again,) = script.slices("again")
+    assert again.start is None
+    record = read_record(tmp_path / "run")
+    assert record is not None
+    assert record.refit
