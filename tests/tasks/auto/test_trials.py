@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import shutil
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -110,6 +113,29 @@ def test_errors_are_outcomes(text: str, values: dict[str, Any], tmp_path: Path) 
     assert isinstance(found, Outcome)
     assert found.reason == "failed"
     assert found.lines[0].endswith(".")
+
+
+_SERVE = """
+import os, sys
+from catena.tasks.auto import trials
+
+class Closed:
+    def recv(self):
+        raise EOFError
+
+assert "torch" not in sys.modules, "it reads the policy when it is loaded"
+trials._serve(Closed(), os.getppid())
+assert "torch" in sys.modules
+print(os.environ["OMP_WAIT_POLICY"])
+"""
+
+
+@pytest.mark.parametrize(("of_user", "used"), [(None, "PASSIVE"), ("ACTIVE", "ACTIVE")])
+def test_threads_of_a_worker_wait_without_using_a_core(of_user: str | None, used: str) -> None:
+    kept = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
+    environment = kept if of_user is None else {**kept, "OMP_WAIT_POLICY": of_user}
+    done = subprocess.run([sys.executable, "-c", _SERVE], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [used]
 
 
 def test_threads_of_a_job_replace_those_of_the_values(values: dict[str, Any], tmp_path: Path) -> None:

@@ -174,6 +174,7 @@ def _serve(connection: Connection, parent: int) -> None:
     if hasattr(os, "setpgrp"):
         os.setpgrp()  # Ctrl-C reaches the process of the search only, which passes it on once
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads that wait must not use the cores of other programs
     import_module("catena.tasks.neural")  # takes seconds, in which another worker counts the examples
     clock.leave_out_compilation()
     while True:
