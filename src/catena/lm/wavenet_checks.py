@@ -1,4 +1,7 @@
-"""Whether the parts and the conditions of a WaveNet fit together."""
+"""Whether the parts and the conditions of a WaveNet fit together.
+
+Tested in tests/lm/test_wavenet.py and tests/lm/test_wavenet_build.py.
+"""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ Each predictor reads the samples of one recording from its beginning, learns its
 (:mod:`catena.kernels.linear_prediction`), and predicts the next sample. So it depends on more of the past than the
 receptive field, and adapts to voices and instruments that are not in the training data, as in LPCNet (Valin &
 Skoglund 2019). Its state is kept on the CPU in double precision.
+Tested in tests/lm/test_wavenet.py and tests/kernels/linear_prediction.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from catena.tasks.runs import load_task, train_run
 from catena.tasks.tag.base import TagTask
 from catena.tasks.tag.config import TagConfig
 from catena.tasks.tag.distribution import ChainDistribution
-from catena.tasks.tag.lemmas import Lexicon, apply_script, edit_script
+from catena.tasks.tag.lemmas import LemmaLexicon, apply_script, edit_script
 from catena.training.report import SilentReporter
 from tests.tasks.tag.helpers import TINY, write
 
@@ -62,7 +62,7 @@ WORDS = st.lists(TEXT, min_size=1, max_size=6)
 def test_confirmed_scripts_turn_unseen_words_into_known_lemmas(
     words: list[str], others: list[str], pairs: list[tuple[str, str]]
 ) -> None:
-    lexicon = Lexicon.count(pairs)
+    lexicon = LemmaLexicon.count(pairs)
     scripts = sorted({edit_script(word, lemma) for word in others for _, lemma in pairs if lemma} - {"="})
     scripts = [script for script in scripts if not script.startswith("=")]
     seen, lemmas = {word.lower() for word, _ in pairs}, {lemma for _, lemma in pairs}
@@ -73,18 +73,18 @@ def test_confirmed_scripts_turn_unseen_words_into_known_lemmas(
 
 
 def test_scripts_that_are_a_whole_lemma_are_not_confirmed() -> None:
-    lexicon = Lexicon.count([("is", "be"), ("walked", "walk")])
+    lexicon = LemmaLexicon.count([("is", "be"), ("walked", "walk")])
     assert lexicon.confirmed(["was", "walks"], ["=be", "low|-0+|-1+"]).tolist() == [[False, False], [False, True]]
 
 
 def test_lexicon_is_saved_and_loaded(tmp_path: Path) -> None:
-    assert Lexicon.load(tmp_path) is None
-    lexicon = Lexicon.count([("Dogs", "dog"), ("é", "É")])
+    assert LemmaLexicon.load(tmp_path) is None
+    lexicon = LemmaLexicon.count([("Dogs", "dog"), ("é", "É")])
     lexicon.save(tmp_path)
-    assert Lexicon.load(tmp_path) == lexicon
+    assert LemmaLexicon.load(tmp_path) == lexicon
     (tmp_path / "lemmas.json").write_text("[]", encoding="utf-8")
     with pytest.raises(CheckpointError, match=r"lemmas.json cannot be read"):
-        Lexicon.load(tmp_path)
+        LemmaLexicon.load(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from catena.errors import DataError, FormatError
 from catena.tasks.base import DataParts
 from catena.tasks.sources import unseen_line
 from catena.tasks.tag.config import TagConfig, TagDataConfig
-from catena.tasks.tag.lemmas import Lexicon
+from catena.tasks.tag.lemmas import LemmaLexicon
 from catena.tasks.tag.tag_set import TagSet, find_tagging
 from catena.tasks.word_inputs.sentences import Sentence, column_values, to_sentence
 
@@ -254,10 +254,10 @@ def fit_tags(config: TagConfig, train: Sequence[TaggedSentence]) -> TagSet:
     return replace(found, names=Labels(names, [counts[name] for name in names]), lexicon=lexicon)
 
 
-def _count_lemmas(train: Sequence[TaggedSentence], unknown: str | None) -> Lexicon:
+def _count_lemmas(train: Sequence[TaggedSentence], unknown: str | None) -> LemmaLexicon:
     """The lexicon of the words whose lemmas are known."""
     pairs = (pair for one in train for pair in zip(one.sentence.words, one.tags, strict=True))
-    return Lexicon.count((word, lemma) for word, lemma in pairs if lemma != unknown)
+    return LemmaLexicon.count((word, lemma) for word, lemma in pairs if lemma != unknown)
 
 
 def limit_length(data: TagDataConfig, example: TaggedSentence) -> TaggedSentence | str:

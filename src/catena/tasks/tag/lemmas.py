@@ -114,7 +114,7 @@ def _common(a: str, b: str) -> tuple[int, int, int]:
 
 
 @dataclass(frozen=True)
-class Lexicon:
+class LemmaLexicon:
     """The words and lemmas of train. A script whose result is one of the lemmas is probably right for an unseen word.
 
     Args:
@@ -127,7 +127,7 @@ class Lexicon:
     _cache: dict[str, list[int]] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
-    def count(cls, pairs: Iterable[tuple[str, str]]) -> Lexicon:
+    def count(cls, pairs: Iterable[tuple[str, str]]) -> LemmaLexicon:
         """The lexicon of pairs of a word and its lemma."""
         words, lemmas = zip(*((word.lower(), lemma) for word, lemma in pairs), strict=True)
         return cls(frozenset(words), frozenset(lemmas))
@@ -160,7 +160,7 @@ class Lexicon:
         (folder / _FILE).write_text(json.dumps(kept, ensure_ascii=False) + "\n", encoding="utf-8")
 
     @classmethod
-    def load(cls, folder: Path) -> Lexicon | None:
+    def load(cls, folder: Path) -> LemmaLexicon | None:
         """The lexicon of a model folder, or None if it has none."""
         path = folder / _FILE
         if not path.is_file():

@@ -35,7 +35,7 @@ from catena.errors import CheckpointError, DataError
 from catena.metrics.spans import conll_spans
 from catena.registry import did_you_mean
 from catena.tasks.tag.config import TagSchemeConfig
-from catena.tasks.tag.lemmas import Lexicon, apply_script, edit_script
+from catena.tasks.tag.lemmas import LemmaLexicon, apply_script, edit_script
 
 LABELS, _TAGGING = "labels.json", "tagging.json"
 _UNKNOWN_ID = -1
@@ -67,7 +67,7 @@ class TagSet:
     repair: bool = False
     constrain: bool = True
     lemma_bonus: float = 0.0
-    lexicon: Lexicon | None = None
+    lexicon: LemmaLexicon | None = None
 
     # --- conversion ---------------------------------------------------------------------------------------------------
 
@@ -194,7 +194,7 @@ class TagSet:
         try:
             kept = json.loads(path.read_text(encoding="utf-8"))
             files, own = (None if kept[key] is None else Dialect(**kept[key]) for key in ("files", "own"))
-            lexicon = Lexicon.load(folder) if kept["lemmas"] else None
+            lexicon = LemmaLexicon.load(folder) if kept["lemmas"] else None
             return cls(Labels.load(folder / LABELS), **{**kept, "files": files, "own": own}, lexicon=lexicon)
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise CheckpointError(f"{path} cannot be read ({error}). Copy the model again.") from None
