@@ -126,14 +126,16 @@ class Closed:
 assert "torch" not in sys.modules, "it reads the policy when it is loaded"
 trials._serve(Closed(), os.getppid())
 assert "torch" in sys.modules
-print(os.environ["OMP_WAIT_POLICY"])
+print(os.environ.get("GOMP_SPINCOUNT"))
 """
 
 
-@pytest.mark.parametrize(("of_user", "used"), [(None, "PASSIVE"), ("ACTIVE", "ACTIVE")])
-def test_threads_of_a_worker_wait_without_using_a_core(of_user: str | None, used: str) -> None:
-    kept = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
-    environment = kept if of_user is None else {**kept, "OMP_WAIT_POLICY": of_user}
+@pytest.mark.parametrize(
+    ("of_user", "used"), [({}, "1000"), ({"GOMP_SPINCOUNT": "5"}, "5"), ({"OMP_WAIT_POLICY": "ACTIVE"}, "None")]
+)
+def test_threads_of_a_worker_do_not_wait_for_long_on_a_core(of_user: dict[str, str], used: str) -> None:
+    names = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
+    environment = {name: value for name, value in os.environ.items() if name not in names} | of_user
     done = subprocess.run([sys.executable, "-c", _SERVE], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.split() == [used]
 
