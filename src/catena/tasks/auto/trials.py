@@ -175,7 +175,7 @@ def _serve(connection: Connection, parent: int) -> None:
         os.setpgrp()  # Ctrl-C reaches the process of the search only, which passes it on once
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     if "OMP_WAIT_POLICY" not in os.environ:  # threads that wait for long must not use the cores of other programs
-        # measured on two cores of an AMD EPYC: as fast as the default if idle, 1.6 times if not; asleep 0.65 and 2 times
+        # measured on two cores of an EPYC: as fast as the default if idle, 1.6 times if not; asleep 0.65 and 2 times
         os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     import_module("catena.tasks.neural")  # takes seconds, in which another worker counts the examples
     clock.leave_out_compilation()
